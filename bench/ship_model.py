@@ -19,11 +19,10 @@ import torch
 from isopix.data.dataset import load_dataset
 from isopix.model.network import Network
 from isopix.probing.results import ProbeResult
-from isopix.reporting.card import model_card
 from isopix.reporting.run_record import read_run
+from isopix.reporting.summary import model_card
 from isopix.runs.image_lists import leave_out_seen
-from isopix.runs.load import LoadedRun, load_run, newest_checkpoint
-from isopix.runs.shipped import FOLDER
+from isopix.runs.load import SHIPPED, LoadedRun, load_run, newest_checkpoint
 from isopix.storage import checkpoint
 from isopix.storage.log import read_log
 from isopix.storage.run_folder import RunFolder
@@ -42,7 +41,7 @@ def main() -> None:
     parser.add_argument("run", type=Path)
     parser.add_argument("name")
     arguments = parser.parse_args()
-    folder = ship(arguments.run, FOLDER / arguments.name)
+    folder = ship(arguments.run, SHIPPED / arguments.name)
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     print(f"wrote {folder}: {size / 1e6:.2f} MB")
 

@@ -16,7 +16,7 @@ from isopix.cli.main import command_app
 from isopix.core.choices import Range
 from isopix.core.config import descriptions, to_dict
 from isopix.data.dataset import DataConfig
-from isopix.finetuning.config import FineTuneConfig
+from isopix.finetuning.classifier import FineTuneConfig
 from isopix.model.spec import ModelSpec
 from isopix.recipes import registry
 from isopix.train.config import TrainConfig

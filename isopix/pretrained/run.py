@@ -15,12 +15,11 @@ from isopix.core.text import command_line
 from isopix.core.verb import checked
 from isopix.model.backbone import FeatureKind
 from isopix.model.network import evaluation_mode
-from isopix.model.pool import Pool
+from isopix.model.positions import Pool
 from isopix.pretrained.model import PretrainedModel
 from isopix.recipes.recipe import Recipe
-from isopix.runs.load import LoadedRun, load_run, saved_recipe
+from isopix.runs.load import LoadedRun, find_model, load_run, saved_recipe, writable_model
 from isopix.runs.results import TrainingResult
-from isopix.runs.shipped import find_model, writable_model
 from isopix.runs.state import RunStatus
 from isopix.storage import hub
 from isopix.storage.log import read_log

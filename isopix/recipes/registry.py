@@ -12,7 +12,7 @@ from isopix.core.registry import kinds, nouns, register_name
 from isopix.core.text import did_you_mean
 from isopix.data.dataset import DataConfig
 from isopix.data.sources.arrays import palette_of
-from isopix.finetuning.config import FineTuneConfig
+from isopix.finetuning.classifier import FineTuneConfig
 from isopix.model.spec import ModelSpec
 from isopix.recipes import igpt, isotropic, patchformer, vit
 from isopix.recipes.recipe import Recipe

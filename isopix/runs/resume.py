@@ -18,14 +18,13 @@ from isopix.core.overrides import flatten
 from isopix.core.text import count_of
 from isopix.core.verb import begin_work
 from isopix.data.dataset import load_dataset, open_source
-from isopix.finetuning.config import FineTuneConfig
+from isopix.finetuning.classifier import FineTuneConfig
 from isopix.recipes.cost import check_memory
 from isopix.recipes.recipe import Recipe
 from isopix.runs.image_lists import leave_out_seen, load_seen
-from isopix.runs.load import find_checkpoint, saved_recipe
+from isopix.runs.load import find_checkpoint, saved_recipe, shipped_copy
 from isopix.runs.loggers import check_loggers
 from isopix.runs.pretrain import shared_by_ranks, train_recipe
-from isopix.runs.shipped import shipped_copy
 from isopix.runs.start import TrainingStart
 from isopix.runs.state import MODEL, NUM_CHECKPOINTS, OPTIMIZER, RunStatus, SavedRun
 from isopix.runs.training import TrainingRun

@@ -34,7 +34,7 @@ def low_data(
     from isopix.pretrained.run import default_precision, open_run
     from isopix.probing.low_data import default_labels, low_data_method, probe_low_data
     from isopix.recipes.published import LOW_DATA
-    from isopix.runs.low_data import finetune_low_data, low_data_measurement, prepare_low_data
+    from isopix.runs.series import finetune_low_data, low_data_measurement, prepare_low_data
 
     if settings and not config.finetune_steps:
         raise ValueError(f"'{settings[0]}' is a fine-tuning setting; it needs finetune_steps above 0")

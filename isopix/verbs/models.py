@@ -54,7 +54,7 @@ def list_models() -> ShippedModels:
     Example: isopix models
     """
     from isopix.core.config import from_dict
-    from isopix.runs.shipped import shipped_models
+    from isopix.runs.load import shipped_models
     from isopix.storage.atomic import read_json
 
     found = [

@@ -13,7 +13,7 @@ from isopix.core.config import config, descriptions, from_dict, to_dict
 from isopix.core.overrides import flatten, override, parse, read_values
 from isopix.core.registry import Part, kinds, nouns, register
 from isopix.data.dataset import DataConfig
-from isopix.finetuning.config import FineTuneConfig
+from isopix.finetuning.classifier import FineTuneConfig
 from isopix.model.spec import ModelSpec
 from isopix.recipes.recipe import Recipe
 from isopix.train.config import TrainConfig

@@ -7,14 +7,7 @@ import time
 
 import pytest
 
-from isopix.core.signals import (
-    STOP_SIGNALS,
-    Interrupted,
-    StopSignal,
-    exit_code,
-    stop_requested,
-    stopped_by,
-)
+from isopix.core.signals import STOP_SIGNALS, Interrupted, StopSignal, exit_code, stop_requested, stopped_by
 
 WORKER = """
 import time

@@ -5,8 +5,7 @@ import torch
 from torch.nn import functional as F
 
 from isopix.core.random import generator
-from isopix.finetuning.classifier import FineTuneModel, LabeledBatch
-from isopix.finetuning.config import FineTuneConfig
+from isopix.finetuning.classifier import FineTuneConfig, FineTuneModel, LabeledBatch
 from isopix.model.heads import ClassHead
 from isopix.model.masking import DropMaskingSpec
 from isopix.recipes.recipe import Recipe

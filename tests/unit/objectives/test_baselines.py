@@ -29,11 +29,7 @@ from isopix.objectives.baselines import (
 )
 from isopix.objectives.masks import BernoulliMask
 from isopix.objectives.objectives import Autoregressive, Masked
-from isopix.objectives.visible_baselines import (
-    NearestVisible,
-    VisibleHistogram,
-    nearest_visible,
-)
+from isopix.objectives.visible_baselines import NearestVisible, VisibleHistogram, nearest_visible
 
 ROWS, COLS = 4, 5
 GRID = Grid(ROWS, COLS)

@@ -15,13 +15,13 @@ from isopix.codecs.palette_spec import PaletteFile, PaletteSpec, write_palette
 from isopix.core.config import from_dict, to_dict
 from isopix.core.overrides import override
 from isopix.data.dataset import load_dataset
-from isopix.finetuning.config import FineTuneConfig
+from isopix.finetuning.classifier import FineTuneConfig
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.recipes.results import Setting
 from isopix.runs.start import finetune_recipe, prepare_finetune
 from isopix.storage.log import read_log
-from isopix.train.optim import Adam
+from isopix.train.config import Adam
 from tests.trained import train
 
 

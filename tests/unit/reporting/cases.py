@@ -14,7 +14,7 @@ from isopix.core.choices import Pool
 from isopix.core.config import to_dict
 from isopix.data.dataset import ImageDataset
 from isopix.data.splits import Split
-from isopix.finetuning.config import FineTuneConfig
+from isopix.finetuning.classifier import FineTuneConfig
 from isopix.finetuning.results import ClassificationMetrics, EvaluationResult
 from isopix.model.heads import RegressionHeadSpec
 from isopix.model.stems.patches import PatchEmbedSpec

@@ -12,7 +12,7 @@ from isopix.probing.config import LowDataConfig
 from isopix.probing.low_data import label_subsets
 from isopix.recipes import registry
 from isopix.runs.load import LoadedRun, load_run
-from isopix.runs.low_data import finetune_low_data, prepare_low_data
+from isopix.runs.series import finetune_low_data, prepare_low_data
 from isopix.runs.start import TrainingStart, prepare_pretrain
 from isopix.storage import checkpoint, log
 from isopix.storage.atomic import read_json

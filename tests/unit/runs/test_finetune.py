@@ -9,7 +9,7 @@ import torch
 import isopix
 from isopix.core.types import Grid
 from isopix.data.augment import AugmentationSpec, NoAugmentation, PadCropFlip, ScaleCrop
-from isopix.finetuning.config import FineTuneConfig
+from isopix.finetuning.classifier import FineTuneConfig
 from isopix.model.positions import interpolate_pos_embed
 from isopix.recipes import registry
 from isopix.runs.load import load_run

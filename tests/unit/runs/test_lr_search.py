@@ -13,10 +13,10 @@ import isopix
 from isopix.data.dataset import load_dataset
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
-from isopix.runs import lr_search
-from isopix.runs.lr_search import check_trial, lr_grid, run_lr_search, trial_folder
+from isopix.runs import series
 from isopix.runs.results import LRSearchResult, LRTrial
 from isopix.runs.resume import FOLDER_LOCK, SETTINGS, folder_of_runs
+from isopix.runs.series import check_trial, lr_grid, run_lr_search, trial_folder
 from isopix.runs.start import TrainingStart
 from isopix.runs.training_log import RunObserver
 from isopix.storage import checkpoint, log
@@ -108,9 +108,9 @@ def test_the_search_ends_at_the_first_increase_and_the_lowest_loss_is_best(
         status = "failed" if loss < 0 else "completed"
         return LRTrial(lr, status, 10, None if tuned else abs(loss), 1.0, -abs(loss) if tuned else None)
 
-    monkeypatch.setattr(lr_search, "train_at_lr", run)
-    monkeypatch.setattr(lr_search, "check_trial", lambda recipe, data, run, trial: trial)
-    monkeypatch.setattr(lr_search, "_measurement", lambda trial: None)
+    monkeypatch.setattr(series, "train_at_lr", run)
+    monkeypatch.setattr(series, "check_trial", lambda recipe, data, run, trial: trial)
+    monkeypatch.setattr(series, "_measurement", lambda trial: None)
     found = search(tmp_path / "lr", lrs=lr_grid(0.01, 0.0001))
     assert found.finished
     assert (len(found.trials), found.best_lr) == (count, best)

@@ -9,8 +9,7 @@ from torch.nn import functional as F
 
 import isopix
 from isopix.data.dataset import load_dataset
-from isopix.runs.load import load_run
-from isopix.runs.shipped import COPIES, shipped_models
+from isopix.runs.load import COPIES, load_run, shipped_models
 from isopix.runs.start import prepare_finetune
 
 CPU = torch.device("cpu")

@@ -1,4 +1,4 @@
-"""Learning-rate search of pre-training or fine-tuning in a folder; each trial is a run folder of its own."""
+"""Series of trainings in a folder: a learning-rate search, and fine-tuning on subsets of few labels."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -9,28 +9,35 @@ import torch
 
 from isopix.core.config import from_dict, to_dict
 from isopix.core.overrides import parse, resolve_setting
+from isopix.core.progress import announce, track
 from isopix.core.text import command_line, count_of
 from isopix.core.verb import begin_work
-from isopix.data.dataset import ImageDataset, load_dataset
+from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
+from isopix.data.measurement import majority_baseline
+from isopix.probing.config import LowDataConfig
+from isopix.probing.results import FewLabels
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
-from isopix.runs.load import find_checkpoint
+from isopix.runs.load import LoadedRun, find_checkpoint
 from isopix.runs.pretrain import check_data, require_validation
 from isopix.runs.results import LRSearchResult, LRTrial, TrialStatus, best_trial, worsened
 from isopix.runs.resume import FOLDER_LOCK, folder_of_runs, require_memory, train_or_resume
-from isopix.runs.start import TrainingStart
-from isopix.runs.state import MODEL
+from isopix.runs.start import TrainingStart, prepare_finetune
+from isopix.runs.state import MODEL, read_environment
 from isopix.runs.training_log import RunObserver, unigram_nats, validation_measurement
 from isopix.storage.log import read_log
+from isopix.storage.provenance import settings_hash
 from isopix.storage.result import Measurement
 from isopix.storage.run_folder import RunFolder, require_new
 from isopix.train.stopping import DivergedError, best_evaluation, chance_level_warning, has_val_accuracy
 from isopix.train.train_step import NonFiniteError
+from isopix.train.trainer import Record
 
 FILE = "lr_search.json"
 LEARNING_RATE = "train.optimizer.lr"
 NEAR_UNIFORM = 0.99  # of the uniform loss: a network that has learned next to nothing
 MIN_LOSSES = 100  # in the log of a trial, in which divergence is detected
+TESTED = {"accuracy", "images", "selection_images"}  # in the log record of the test images
 
 
 def trial_recipe(recipe: Recipe) -> Recipe:
@@ -184,3 +191,75 @@ def _measurement(trial: Path) -> Measurement:
     record = validation_measurement(read_log(RunFolder(trial).log))
     selection = f"learning rate chosen on {record['images']:,} validation images"
     return from_dict(Measurement, {**record, "selection": selection})
+
+
+def prepare_low_data(
+    run: RunFolder, settings: Sequence[str], config: LowDataConfig, images: DataConfig, num_test_images: int
+) -> TrainingStart:
+    """Prepare to fine-tune a run on subsets of the probed images and to test on all `num_test_images`."""
+    fixed = [] if config.select == "validation" else ["patience=null"]
+    words = [f"steps={config.finetune_steps}", *settings, *fixed]
+    start = prepare_finetune(str(run.path), words, options={"num_test_images": num_test_images})
+    recipe = start.recipe
+    for path in (resolve_setting(to_dict(recipe), word) for word in registry.full_names(parse(settings))):
+        if path == "train.seed" or (path.startswith("data.") and not path.startswith("data.augment")):
+            raise ValueError(
+                f"{path} cannot be set here: fine-tuning uses the images and subsets that are probed; "
+                "give --data or --limit"
+            )
+    return start._replace(recipe=recipe.updated(data=replace(images, augment=recipe.data.augment)))
+
+
+def finetune_low_data(
+    start: TrainingStart, config: LowDataConfig, out: Path, device: torch.device
+) -> tuple[FewLabels, ...]:
+    """Fine-tune on each subset, in a folder in `out` for these settings; finished runs are read."""
+    results, done, total = [], 0, len(config.labels) * config.subsets
+    settings = start.settings()
+    out = out / f"finetune-{settings_hash(settings)}"
+    with folder_of_runs(out, settings, "low-data evaluation"), track("fine-tuning", total) as show:
+        for count in config.labels:
+            tests = []
+            for subset in range(config.subsets):
+                folder = RunFolder(out / f"labels-{count}-subset-{subset}")
+                _finetune(start, folder.path, count, subset, device)
+                tests.append(_test_record(folder))
+                error, steps = 1 - float(tests[-1]["accuracy"]), tests[-1]["step"]
+                announce(f"{count} labels per class, subset {subset}: test error {error:.1%}, {steps} steps")
+                show(done := done + 1)
+            few = FewLabels(
+                count,
+                num_train_images=read_environment(folder).images["train"],
+                num_test_images=tests[0]["images"],
+                layers=(),
+                errors=tuple(1 - float(each["accuracy"]) for each in tests),
+                num_selection_images=tests[0]["selection_images"],
+            )
+            results.append(few)
+    return tuple(results)
+
+
+def low_data_measurement(loaded: LoadedRun, images: ImageDataset, config: LowDataConfig) -> Measurement:
+    """Return the record of test errors with few labels."""
+    by_folds = "by cross-validation within the labeled images"
+    chosen = f"on {len(images.validation):,} validation images" if config.select == "validation" else by_folds
+    selection = f"layer and L2 penalty chosen {chosen}"
+    return replace(loaded.measure(images, "test"), selection=selection, baselines=majority_baseline(images))
+
+
+def _finetune(
+    start: TrainingStart, folder: Path, count: int | str, subset: int, device: torch.device
+) -> None:
+    data = replace(start.recipe.data, labels_per_class=count, subset=subset)
+    start = start.again()._replace(recipe=start.recipe.updated(data=data))
+    if not train_or_resume(start, folder, device=device, observer=RunObserver(title=None)).finished:
+        raise KeyboardInterrupt
+
+
+def _test_record(folder: RunFolder) -> Record:
+    records = [each for each in read_log(folder.log) if each.keys() >= TESTED]
+    if not records:
+        raise ValueError(
+            f"the log of {folder.path} has no test accuracy; delete the folder to train it again"
+        )
+    return records[-1]
