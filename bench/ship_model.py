@@ -19,8 +19,8 @@ import torch
 from isopix.data.dataset import load_dataset
 from isopix.model.network import Network
 from isopix.probing.results import ProbeResult
-from isopix.reporting.card import model_card
 from isopix.reporting.run_record import read_run
+from isopix.reporting.summary import model_card
 from isopix.runs.image_lists import leave_out_seen
 from isopix.runs.load import SHIPPED, LoadedRun, load_run, newest_checkpoint
 from isopix.storage import checkpoint

@@ -53,7 +53,7 @@ from isopix.data.augment import AugmentationSpec
 from isopix.data.dataset import DataConfig, ImageDataset
 from isopix.data.patch_augment import PatchAugmentSpec
 from isopix.model.attention import Attention
-from isopix.model.blocks.base import Block, BlockSpec
+from isopix.model.blocks.transformer import Block, BlockSpec
 from isopix.model.heads import Categorical, HeadSpec, Likelihood
 from isopix.model.init import Constant, Draw, Glorot, InitScheme, InitTable, Normal, Ones, Uniform, Zeros
 from isopix.model.masking import Masking, MaskingSpec, ZeroMaskingSpec
@@ -61,16 +61,15 @@ from isopix.model.mlp import MLP, LayerNormSpec, MLPSpec, Norm, NormSpec, RMSNor
 from isopix.model.network import Network
 from isopix.model.positions import PositionEmbedding, PositionEmbeddingSpec
 from isopix.model.spec import ModelSpec
-from isopix.model.stems.base import Components, Inputs, Stem, StemSpec
+from isopix.model.stems.pixels import Components, Inputs, Stem, StemSpec
 from isopix.objectives.base import ObjectiveSpec, PretrainModel, TrainingBatch
 from isopix.objectives.masks import MaskSpec
 from isopix.plots.style import Figure, figure_style, new_figure
-from isopix.probing.base import FittedProbe, ProbeMethod, ProbeProblem
+from isopix.probing.probe import FittedProbe, ProbeMethod, ProbeProblem
 from isopix.recipes.recipe import Recipe
 from isopix.recipes.registry import recipe
-from isopix.train.config import TrainConfig
+from isopix.train.config import OptimizerSpec, ScheduleSpec, TrainConfig
 from isopix.train.evaluator import EvaluationContext, Evaluator, EvaluatorSpec, Metrics
-from isopix.train.optim import OptimizerSpec, ScheduleSpec
 
 import_modules("isopix.analysis")  # a file of one's own parts knows the package's, and cannot replace one
 

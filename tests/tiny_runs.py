@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from contextlib import redirect_stdout, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from jaxtyping import config
@@ -15,6 +16,7 @@ from isopix.cli.main import main
 SMALL = ["steps=4", "depth=1", "width=16", "batch_size=8", "log_every=1", "evaluate_every=2"]
 TINY = [*SMALL, "num_test_images=16", "evaluate_images=16"]
 LIMIT = 60
+CPU: dict[str, Any] = {"device": "cpu"}
 
 Copy = Callable[..., Path]
 

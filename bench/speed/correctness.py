@@ -15,8 +15,7 @@ from isopix.generate.results import SamplingConfig
 from isopix.generate.sample import sample_images
 from isopix.objectives.base import PretrainModel
 from isopix.recipes.recipe import Recipe
-from isopix.train.config import TrainConfig
-from isopix.train.optim import Adam
+from isopix.train.config import Adam, TrainConfig
 from isopix.train.tasks import PretrainTask
 from isopix.train.train_step import TrainStep
 

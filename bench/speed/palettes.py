@@ -161,7 +161,7 @@ def measure_fit(size: PaletteSize, watch: Stopwatch) -> Measured:
 
 def color_rmse(colors: Float[Tensor, "K 3"], images: Images) -> float:
     """Return the quantization error of a palette on images, in levels."""
-    return quantization_error(Palette(colors.float().clamp(0, 255), Grid(1, 1)), images).rmse
+    return quantization_error(Palette(colors.float().clamp(0, 255), Grid(1, 1)), images)[0].rmse
 
 
 def require_equal_error(ours: float, theirs: float) -> str:

@@ -24,8 +24,7 @@ from isopix.model.network import Network
 from isopix.objectives.base import PretrainModel
 from isopix.recipes.cost import recipe_cost
 from isopix.recipes.recipe import Recipe
-from isopix.train.config import TrainConfig
-from isopix.train.optim import Adam
+from isopix.train.config import Adam, TrainConfig
 from isopix.train.tasks import PretrainTask
 from isopix.train.train_step import TrainStep
 

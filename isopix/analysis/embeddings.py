@@ -17,8 +17,7 @@ from isopix.core.text import Table
 from isopix.core.types import Grid
 from isopix.model.masking import sum_components
 from isopix.model.network import Network
-from isopix.model.stems.base import Stem
-from isopix.model.stems.pixels import LEVELS
+from isopix.model.stems.pixels import LEVELS, Stem
 from isopix.plots.embeddings import plot_embedding_pca
 
 LINEARITY_TOLERANCE = 1e-3  # relative; allows for rounding of the sum of all filters

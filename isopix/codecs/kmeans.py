@@ -57,29 +57,21 @@ def count_colors(images: ImageSequence) -> ColorHistogram:
     return ColorHistogram(colors, counts[found])
 
 
-@dataclass(frozen=True)
-class QuantizationError:
-    """The error of decoded pixels, over all pixels and the three channels."""
+def quantization_error(
+    palette: Palette, images: ImageSequence | ColorHistogram
+) -> tuple[SplitError, Int[Tensor, " K"]]:
+    """Return the error on images, at least one, or their histogram, and the number of pixels of each color.
 
-    counts: Int[Tensor, " K"]  # pixels of each color
-    rmse: float  # levels of 0..255
-    psnr: float | None  # dB, 20 log10(255 / rmse); None if the error is zero
-
-    @property
-    def record(self) -> SplitError:
-        """The error with the numbers of colors that no pixel uses, and that fewer than RARE_FRACTION use."""
-        pixels, unused = int(self.counts.sum()), int((self.counts == 0).sum())
-        rare = int((self.counts < RARE_FRACTION * pixels).sum()) - unused
-        return SplitError(pixels, self.rmse, self.psnr, unused, rare)
-
-
-def quantization_error(palette: Palette, images: ImageSequence | ColorHistogram) -> QuantizationError:
-    """Return the error on images, at least one, or their histogram."""
+    The error is over all decoded pixels and channels. Fewer than RARE_FRACTION of them use a rare color.
+    """
     histogram = images if isinstance(images, ColorHistogram) else count_colors(images)
     codes, errors = assign_codes(palette, histogram)
     counts = torch.zeros(palette.vocab_size, dtype=torch.int64).scatter_add_(0, codes, histogram.counts)
-    rmse = math.sqrt(int((errors * histogram.counts).sum()) / (3 * histogram.num_pixels))
-    return QuantizationError(counts, rmse, 20 * math.log10(255 / rmse) if rmse else None)
+    pixels, unused = histogram.num_pixels, int((counts == 0).sum())
+    rmse = math.sqrt(int((errors * histogram.counts).sum()) / (3 * pixels))
+    psnr = 20 * math.log10(255 / rmse) if rmse else None
+    rare = int((counts < RARE_FRACTION * pixels).sum()) - unused
+    return SplitError(pixels, rmse, psnr, unused, rare), counts
 
 
 def assign_codes(palette: Palette, histogram: ColorHistogram) -> tuple[Int[Tensor, " n"], Int[Tensor, " n"]]:
@@ -97,7 +89,8 @@ class PaletteFit:
 
     colors: Float[Tensor, "K 3"]  # whole levels of 0..255, from dark to light
     iterations: int  # of k-means, on bins and on all colors; 0 if every distinct color is in the palette
-    error: QuantizationError
+    error: SplitError
+    counts: Int[Tensor, " K"]  # pixels of each color
 
 
 def fit_palette(
@@ -118,7 +111,7 @@ def fit_palette(
     else:
         centers, iterations = _cluster(histogram, num_colors, seed)
     colors = _by_lightness(_fill(torch.unique(centers, dim=0), histogram, num_colors)).float()
-    return PaletteFit(colors, iterations, quantization_error(Palette(colors, PIXEL), histogram))
+    return PaletteFit(colors, iterations, *quantization_error(Palette(colors, PIXEL), histogram))
 
 
 class _Cloud(NamedTuple):

@@ -12,7 +12,9 @@ from isopix.storage.result import Result
 
 @dataclass(frozen=True)
 class SplitError:
-    """The quantization error on the images of a split; `psnr_db` is None if it is zero."""
+    """The quantization error on the images of a split: `rmse` in levels of 0..255; `psnr_db`, 20 log10(255 /
+    rmse), is None if it is zero.
+    """
 
     pixels: int
     rmse: float

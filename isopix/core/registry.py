@@ -168,20 +168,17 @@ def plugins() -> tuple[Plugin, ...]:
 
 def require_plugins(recorded: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return a note for each recorded plugin that has changed. Raises ValueError for one not loaded."""
-    notes = []
+    notes, loaded = [], {part: each for each in plugins() for part in each.parts}
     for plugin in recorded:
         needed = [part for part in plugin["parts"] if not part.startswith("recipe ")]  # a run has its recipe
         if not needed or any(each.sha256 == plugin["sha256"] for each in plugins()):
             continue
-        loaded = {part: each for each in plugins() for part in each.parts}
         if missing := [part for part in needed if part not in loaded]:
             raise ValueError(
                 f"this run uses {', '.join(missing)} of plugin {plugin['path']} (SHA-256 "
                 f"{plugin['sha256'][:12]}); load the file with --plugin FILE or isopix.load_plugin(FILE)"
             )
         now = loaded[needed[0]]
-        notes.append(
-            f"plugin {now.path} has changed since the run: SHA-256 {plugin['sha256'][:12]} then, "
-            f"{now.sha256[:12]} now"
-        )
+        hashes = f"SHA-256 {plugin['sha256'][:12]} then, {now.sha256[:12]} now"
+        notes.append(f"plugin {now.path} has changed since the run: {hashes}")
     return notes

@@ -107,11 +107,6 @@ def mean_and_std(fractions: Sequence[float]) -> str:
     return f"{mean(fractions):.1%}{spread}"
 
 
-def mean_over_subsets(count: int) -> str:
-    """Say what such a number is: `mean ± std over 3 random subsets`, or `1 random subset`."""
-    return f"mean ± std over {count} random subsets" if count > 1 else "1 random subset"
-
-
 def signed_points(difference: float) -> str:
     """Format a difference of fractions in percentage points: `+22.3` or `−1.5`."""
     return f"{100 * difference:+.1f}".replace("-", "\N{MINUS SIGN}")

@@ -18,9 +18,8 @@ from isopix.model.backbone import HiddenState
 from isopix.model.blocks.convolution import Bottleneck
 from isopix.model.heads import ClassHead, ClassLogits
 from isopix.model.init import initialize
-from isopix.model.pool import Pool, pool_tokens, pooled_width, require_pool
-from isopix.model.positions import Interpolation
-from isopix.model.stems.base import Inputs
+from isopix.model.positions import Interpolation, Pool, pool_tokens, pooled_width, require_pool
+from isopix.model.stems.pixels import Inputs
 from isopix.objectives.base import Augment, Loss, ObjectiveSpec, PretrainModel, TrainingBatch, stem_inputs
 from isopix.objectives.masks import exact_ratio_mask
 from isopix.objectives.objectives import Masked

@@ -27,7 +27,6 @@ from isopix.objectives.visible_baselines import exact_matches
 
 CompletedImages = UInt8[Tensor, "B each 3 H W"]
 LogLikelihood = Float64[Tensor, "B each"]
-LikelihoodKind = Literal["raster", "path"]
 GRAY = 128  # of pixels that are not filled in yet
 
 
@@ -50,7 +49,7 @@ class Completions(NamedTuple):
     images: CompletedImages
     log_likelihood: LogLikelihood
     mask: PixelMask
-    likelihood: LikelihoodKind
+    likelihood: Literal["raster", "path"]
 
     def __repr__(self) -> str:
         return f"Completions(images={list(self.images.shape)}, likelihood='{self.likelihood}')"
@@ -64,11 +63,6 @@ class PartialCompletions(NamedTuple):
     images: CompletedImages
     remaining: Bool[Tensor, "B each H W"]
     log_likelihood: LogLikelihood
-
-
-def likelihood_kind(model: PretrainModel) -> LikelihoodKind:
-    """Return what the log-likelihood of a completion is given."""
-    return "raster" if model.objective.can_sample else "path"
 
 
 def complete_images(
@@ -103,7 +97,7 @@ def complete_images(
                 found.append((step.images.flatten(0, 1), step.log_likelihood.flatten()))
     images, log_likelihood = (_by_image(torch.cat(part), each) for part in zip(*found, strict=True))
     mask = hidden_pixels(prompt.hidden, prompt.images)
-    return Completions(images, log_likelihood, mask, likelihood_kind(model))
+    return Completions(images, log_likelihood, mask, "raster" if raster else "path")
 
 
 def completion_steps(

@@ -26,7 +26,7 @@ from isopix.generate.sample import (
 )
 from isopix.model.backbone import Backbone
 from isopix.model.network import Network
-from isopix.model.stems.base import Inputs
+from isopix.model.stems.pixels import Inputs
 from isopix.objectives.base import PretrainModel
 
 NEARBY = 3  # positions

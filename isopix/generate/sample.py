@@ -27,9 +27,9 @@ from isopix.core.progress import track
 from isopix.core.random import generator
 from isopix.core.types import Codes, Grid, Images, Mask, Tokens
 from isopix.generate.results import SamplingConfig
-from isopix.model.kv_cache import AttentionCache, KVCache
+from isopix.model.attention import AttentionCache, KVCache
 from isopix.model.network import Network, evaluation_mode, with_rounded_matrices
-from isopix.model.stems.base import Inputs
+from isopix.model.stems.pixels import Inputs
 from isopix.objectives.base import PretrainModel
 
 logger = getLogger("isopix")

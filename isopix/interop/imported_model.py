@@ -109,14 +109,14 @@ def convert_tensors(
     converted: dict[str, Tensor] = {}
     reports: list[TensorReport] = []
     for mapping in mappings:
-        given = [stored.read(names[name]).view(shapes[name]) for name in mapping.source]
-        single = [_to_float32(names[name], each) for name, each in zip(mapping.source, given, strict=True)]
+        single: list[Tensor] = []
+        for name in mapping.source:
+            given = stored.read(names[name]).view(shapes[name])
+            single.append(_to_float32(names[name], given))
+            exact = given.dtype != torch.float64 or torch.equal(given, single[-1].double())
+            reports.append(TensorReport(names[name], mapping.target, rounded="" if exact else "float64"))
         for name, tensor in zip(mapping.target, mapping.to_target(tuple(single)), strict=True):
             converted[name] = mmap_alloc(tensor.shape, torch.float32).copy_(tensor)
-        reports += [
-            TensorReport(names[name], mapping.target, rounded=_rounded_from(*pair))
-            for name, *pair in zip(mapping.source, given, single, strict=True)
-        ]
     return converted, [*reports, *(TensorReport(names[name], skipped=rule) for name, rule in skipped.items())]
 
 
@@ -145,10 +145,6 @@ def _to_float32(name: str, tensor: Tensor) -> Tensor:
     if not all(bound.isfinite() for bound in single.aminmax()):
         raise ValueError(f"tensor '{name}' has elements that are not finite in float32")
     return single
-
-
-def _rounded_from(given: Tensor, single: Tensor) -> str:
-    return "float64" if given.dtype == torch.float64 and not torch.equal(given, single.double()) else ""
 
 
 def import_run(read: Callable[[], ImportedModel], out: Path, *, data: str | None) -> ImportedModel:

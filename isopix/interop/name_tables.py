@@ -32,10 +32,6 @@ class WeightMapping(NamedTuple):
     to_target: Callable[[Tensors], Tensors]
     to_source: Callable[[Tensors], Tensors]
 
-    def for_layer(self, layer: int) -> "WeightMapping":
-        source, target = (tuple(name.format(layer) for name in names) for names in self[:2])
-        return self._replace(source=source, target=target)
-
 
 class Naming(NamedTuple):
     """How a library names the tensors of a model.
@@ -78,8 +74,9 @@ class TensorReport(NamedTuple):
 def expand_layers(table: Iterable[WeightMapping], depth: int) -> Iterator[WeightMapping]:
     """Yield every mapping of a network of `depth` layers: those of a layer once for each layer."""
     for mapping in table:
-        layered = any("{}" in name for name in mapping.source)
-        yield from (mapping.for_layer(layer) for layer in range(depth)) if layered else (mapping,)
+        for layer in range(depth if "{}" in mapping.source[0] else 1):
+            source, target = (tuple(name.format(layer) for name in names) for names in mapping[:2])
+            yield mapping._replace(source=source, target=target)
 
 
 def to_source(mappings: Iterable[WeightMapping], own: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -1,4 +1,4 @@
-"""Multi-head self-attention: over a whole sequence or position by position with a cache, and its weights."""
+"""Multi-head self-attention, of whole sequences or position by position with a cache, and its weights."""
 
 import math
 from collections.abc import Iterator
@@ -15,7 +15,90 @@ from torch.nn import functional as F
 from isopix.core.device import has_matrix_units, lacks_matrix_units
 from isopix.core.types import Grid, PositionIndices, SelectedTokens, Tokens
 from isopix.model.blockwise_attention import attend_in_blocks
-from isopix.model.kv_cache import AttentionCache, SharedRows
+
+Rows = Float[Tensor, "B *heads _ size"]  # positions stand second to last
+
+
+class Buffer:
+    """Rows so far, in `dtype` or as they come; memory for all positions is allocated with the first."""
+
+    def __init__(self, positions: int, dtype: torch.dtype | None = None):
+        self.positions, self.dtype, self.count = positions, dtype, 0
+
+    def extend(self, rows: Rows) -> Rows:
+        """Append the rows of new positions and return those of all positions so far."""
+        if self.count == 0:
+            shape = (*rows.shape[:-2], self.positions, rows.shape[-1])
+            self.all_rows = rows.new_empty(shape, dtype=self.dtype or rows.dtype)
+        begin, self.count = self.count, self.count + rows.shape[-2]
+        self.all_rows[..., begin : self.count, :] = rows
+        return self.rows
+
+    @property
+    def rows(self) -> Rows:
+        return self.all_rows[..., : self.count, :]
+
+    @property
+    def num_bytes(self) -> int:
+        return self.all_rows.nbytes if self.count else 0
+
+    def repeat_batch(self, times: int) -> None:
+        self.all_rows = self.all_rows.repeat_interleave(times, 0)
+
+
+class KVCache:
+    """The cache of one block: keys and values of attention, or the inputs of two layers."""
+
+    def __init__(self, first: Buffer, second: Buffer):
+        self.first, self.second = first, second
+
+    @property
+    def num_bytes(self) -> int:
+        return self.first.num_bytes + self.second.num_bytes
+
+    def repeat_batch(self, times: int) -> None:
+        """Repeat each sequence of the batch, its copies next to one another."""
+        self.first.repeat_batch(times)
+        self.second.repeat_batch(times)
+
+    def keep_in(self, dtype: torch.dtype) -> None:
+        """Round what is kept to this type, if the block can read it; call it before the first position."""
+
+
+class SharedRows(NamedTuple):
+    """Keys and values of prompts [P heads M size], each continued by B / P sequences."""
+
+    keys: Rows
+    values: Rows
+
+
+class AttentionCache(KVCache):
+    """Keys and values; those of a prompt are kept once for all sequences that continue it."""
+
+    def __init__(self, positions: int):
+        super().__init__(Buffer(positions), Buffer(positions))
+        self.shared: SharedRows | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        return self.first.count == 0 and self.shared is None
+
+    def keep_in(self, dtype: torch.dtype) -> None:
+        self.first.dtype = self.second.dtype = dtype
+
+    def repeat_batch(self, times: int) -> None:
+        """Have `times` sequences continue each prompt, next to one another."""
+        keys, values = self.first.rows, self.second.rows
+        if times == 1:
+            return
+        # A CPU multiplies faster in float32, and reads the prompt once for all sequences.
+        kept = torch.float32 if keys.is_cpu and keys.dtype == torch.bfloat16 else keys.dtype
+        self.shared = SharedRows(
+            *(rows.to(kept, memory_format=torch.contiguous_format) for rows in (keys, values))
+        )
+        left, dtype = self.first.positions - self.first.count, self.first.dtype
+        self.first, self.second = Buffer(left, dtype), Buffer(left, dtype)
+
 
 Heads = Float[Tensor, "B heads _ size"]
 Scores = Float[Tensor, "B heads _ _"]  # row: query; column: key

@@ -12,13 +12,12 @@ from torch.utils.checkpoint import checkpoint
 from isopix.core import choices
 from isopix.core.device import Precision
 from isopix.core.types import Grid, Mask, PositionIndices, SelectedTokens, Tokens
-from isopix.model.attention import AttentionAxis, AttentionWeights
-from isopix.model.blocks.base import Block
-from isopix.model.kv_cache import KVCache
+from isopix.model.attention import AttentionAxis, AttentionWeights, KVCache
+from isopix.model.blocks.transformer import Block
 from isopix.model.masking import Masking, group_by_length, sum_components, visible_positions
 from isopix.model.mlp import Norm
 from isopix.model.positions import PositionEmbedding
-from isopix.model.stems.base import Inputs, Stem
+from isopix.model.stems.pixels import Inputs, Stem
 
 FeatureKind = choices.FeatureKind
 HiddenState = Float[Tensor, "B _ D"]  # of all positions or of some, with or without a class token before them

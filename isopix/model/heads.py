@@ -17,7 +17,7 @@ from isopix.core.registry import register
 from isopix.core.types import Codes, Logits, Tokens
 from isopix.model.blocks.convolution import EXPANSION, Bottleneck, UpsampleBlock, activation, count_flops
 from isopix.model.init import Glorot, InitScheme, InitTable, ModelPart, Zeros
-from isopix.model.pool import Pooled
+from isopix.model.positions import Pooled
 
 Nats = Float[Tensor, "B N Q"]
 

@@ -12,7 +12,7 @@ from isopix.core.registry import register
 from isopix.core.types import Mask, PositionIndices, Tokens
 from isopix.model.init import EMBEDDING, InitScheme, InitTable, ModelPart
 from isopix.model.mlp import Norm, NormSpec
-from isopix.model.stems.base import Components
+from isopix.model.stems.pixels import Components
 
 
 class Masking(nn.Module, abc.ABC):

@@ -17,11 +17,11 @@ from isopix.codecs.base import Codec
 from isopix.core.types import Codes, Grid, Images, Logits, Mask
 from isopix.model.attention import Attention
 from isopix.model.backbone import Backbone, FeatureKind, HiddenState
-from isopix.model.blocks.base import Block
+from isopix.model.blocks.transformer import Block
 from isopix.model.heads import Likelihood
 from isopix.model.masking import ZeroMasking
 from isopix.model.mlp import TwoLayerMLP
-from isopix.model.stems.base import Inputs
+from isopix.model.stems.pixels import Inputs
 
 LARGE_MATRIX = 2**18  # numbers, from which on bf16 is faster; in float32 smaller ones stay in the caches
 

@@ -13,16 +13,14 @@ from isopix.core.choices import Depth, Dropout, Size
 from isopix.core.config import config
 from isopix.model.backbone import Backbone
 from isopix.model.blocks import convolution, mixer  # noqa: F401  registers them
-from isopix.model.blocks.base import BlockSpec
-from isopix.model.blocks.transformer import TransformerSpec
+from isopix.model.blocks.transformer import BlockSpec, TransformerSpec
 from isopix.model.heads import HeadSpec, LinearHeadSpec
 from isopix.model.init import EMBEDDING, InitScheme, InitTable, initialize
 from isopix.model.masking import MaskingSpec
 from isopix.model.network import Network, seeded_construction, unsaved_tensors
 from isopix.model.positions import LearnedPositionEmbeddingSpec, PositionEmbeddingSpec
 from isopix.model.stems import patches  # noqa: F401  registers them
-from isopix.model.stems.base import StemSpec
-from isopix.model.stems.pixels import TokenEmbeddingSpec
+from isopix.model.stems.pixels import StemSpec, TokenEmbeddingSpec
 
 
 @runtime_checkable

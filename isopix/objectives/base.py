@@ -15,7 +15,7 @@ from isopix.core.types import Codes, Grid, Images, LossMask, Mask, PositionIndic
 from isopix.model.heads import Likelihood
 from isopix.model.masking import MaskingSpec
 from isopix.model.network import Network
-from isopix.model.stems.base import Inputs
+from isopix.model.stems.pixels import Inputs
 from isopix.objectives.baselines import (
     Baseline,
     LeftNeighbor,

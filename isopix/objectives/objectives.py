@@ -14,7 +14,7 @@ from isopix.core.random import generator
 from isopix.core.registry import register
 from isopix.core.types import Grid, Images, LossMask, Mask, PositionIndices
 from isopix.model.masking import MaskingSpec, ShiftRightMaskingSpec, ZeroMaskingSpec
-from isopix.model.stems.base import gather_patches
+from isopix.model.stems.pixels import gather_patches
 from isopix.objectives.base import Loss, ObjectiveSpec, TrainingBatch
 from isopix.objectives.masks import BernoulliMask, MaskSpec
 

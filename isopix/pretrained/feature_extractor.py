@@ -16,7 +16,7 @@ from isopix.core.types import Images
 from isopix.core.verb import checked
 from isopix.model.backbone import FeatureKind, HiddenState
 from isopix.model.network import Network, evaluation_mode, without_start_token
-from isopix.model.pool import Pool, pool_tokens, pooled_width
+from isopix.model.positions import Pool, pool_tokens, pooled_width
 from isopix.pretrained.inputs import ImagesLike, as_images
 from isopix.probing.features import extract_features
 from isopix.runs.load import LoadedRun

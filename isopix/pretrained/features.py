@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from isopix.core.device import DeviceLike
 from isopix.model.backbone import FeatureKind
-from isopix.model.pool import Pool
+from isopix.model.positions import Pool
 from isopix.pretrained.model import PretrainedModel
 from isopix.pretrained.run import load
 

@@ -15,7 +15,7 @@ from isopix.core.text import command_line
 from isopix.core.verb import checked
 from isopix.model.backbone import FeatureKind
 from isopix.model.network import evaluation_mode
-from isopix.model.pool import Pool
+from isopix.model.positions import Pool
 from isopix.pretrained.model import PretrainedModel
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import LoadedRun, find_model, load_run, saved_recipe, writable_model

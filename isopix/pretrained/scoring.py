@@ -70,7 +70,7 @@ def score_split(
         {name: summarize(values, images.groups) for name, values in scores.items()},
         tuple(
             (names[i].short_name, {name: float(scores[name][i]) for name in shown})
-            for i in _least_likely(scores[shown[0]])[:LISTED]
+            for i in scores[shown[0]].argsort(descending=True, stable=True)[:LISTED].tolist()
         ),
         scores=scores,
         names=[each.name for each in names],
@@ -115,7 +115,7 @@ def mapped_images(
     if not maps:
         return []
     score, values = next(iter(scored.scores.items()))
-    count, order = min(maps, len(values) // 2), _least_likely(values)
+    count, order = min(maps, len(values) // 2), values.argsort(descending=True, stable=True).tolist()
     masked = score == "masked_loss"
     captions = ("highest loss", "lowest loss") if masked else ("least likely", "most likely")
     shown = dict(zip(captions, (order[:count], order[::-1][:count]), strict=True))
@@ -146,7 +146,3 @@ def save_scores(path: Path, result: ScoreResult, pictures: Sequence[MappedImages
         maps = {each.caption.replace(" ", "_"): each.maps for each in pictures}
         replace_file(path / "surprise.npz", npz_bytes(maps))
     return result.saved(path)
-
-
-def _least_likely(scores: torch.Tensor) -> list[int]:
-    return list(scores.argsort(descending=True, stable=True).tolist())

@@ -15,12 +15,11 @@ from isopix.core.random import generator
 from isopix.core.stats import Z_95, percentile_interval, resample_counts
 from isopix.core.types import Groups, Images, ImageSequence, image_batches
 from isopix.data.dataset import ImageDataset
-from isopix.model.pool import default_pool, pooled_width, require_pool
+from isopix.model.positions import default_pool, pooled_width, require_pool
 from isopix.objectives.base import PretrainModel
-from isopix.probing.base import ProbeMethod
 from isopix.probing.config import ProbeConfig
 from isopix.probing.features import FeatureSource, NetworkFeatures, View
-from isopix.probing.probe import EvaluatedProbe, evaluate_probe, refit_on_validation
+from isopix.probing.probe import EvaluatedProbe, ProbeMethod, evaluate_probe, refit_on_validation
 from isopix.probing.results import PIXEL_COMPONENTS, RAW_PIXELS, Gain, LayerScore, LayerScores
 from isopix.probing.splits import Features, FeatureSplit, FeatureSplits
 from isopix.storage.provenance import hash_bytes

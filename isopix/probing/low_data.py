@@ -14,11 +14,10 @@ from isopix.core.text import printable
 from isopix.core.types import Labels
 from isopix.data.dataset import ImageDataset
 from isopix.data.splits import Indices, balanced_subset, count_or_fraction
-from isopix.probing.base import ProbeMethod
 from isopix.probing.config import LowDataConfig, ProbeConfig
 from isopix.probing.features import FeatureSource, read_splits
 from isopix.probing.methods import L2_GRID, L2_PENALTY, L2PenalizedProbe
-from isopix.probing.probe import evaluate_probe, probe_method
+from isopix.probing.probe import ProbeMethod, evaluate_probe, probe_method
 from isopix.probing.results import FewLabels, LayerScore
 from isopix.probing.splits import FeatureSplit, FeatureSplits
 

@@ -12,8 +12,8 @@ from torch.nn import functional as F
 
 from isopix.core.choices import Number, PositiveNumber
 from isopix.core.registry import register
-from isopix.probing.base import FittedProbe, Probabilities, ProbeMethod, ProbeProblem
 from isopix.probing.logistic import HISTORY_SIZE, L2Penalties, LinearFits, decomposed_covariance, fit_logistic
+from isopix.probing.probe import FittedProbe, Probabilities, ProbeMethod, ProbeProblem
 from isopix.probing.splits import Features, FeatureSplit, FeatureSplits, Standardizer
 
 L2_PENALTY = "L2 penalty"  # what validation selects

@@ -17,9 +17,9 @@ from isopix.core.choices import Count, Number, PositiveNumber, Range
 from isopix.core.registry import register
 from isopix.core.types import Labels
 from isopix.data.batches import ShuffledIndices, steps_per_epoch
-from isopix.probing.base import FittedProbe, Probabilities, ProbeMethod, ProbeProblem
+from isopix.probing.probe import FittedProbe, Probabilities, ProbeMethod, ProbeProblem
 from isopix.probing.splits import Features, FeatureSplit, Standardizer
-from isopix.train.optim import WarmupCosineSchedule
+from isopix.train.config import WarmupCosineSchedule
 
 LEARNING_RATE = "learning rate"  # what validation selects
 LR_GRID = (30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0003, 0.0001)

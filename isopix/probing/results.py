@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import computed_field
 
 from isopix.core.choices import Number, Precision, Selection
-from isopix.core.text import Table, mean_and_std, mean_over_subsets, percent_with_interval, signed_points
+from isopix.core.text import Table, mean_and_std, percent_with_interval, signed_points
 from isopix.probing.config import ProbeConfig
 from isopix.storage.result import EnsembleAccuracy, Result
 
@@ -237,10 +237,12 @@ class LowDataResult(Result):
             if any(errors):
                 texts = ("{:.1f}% ± {:.1f}%".format(*each) if each else "" for each in errors)
                 rows.append((f"{name}, published", *texts))
+        count = len(first[0].errors)
+        averaged = f"mean ± std over {count} random subsets" if count > 1 else "1 random subset"
         chosen = self.measurement.selection if self.measurement else ""
         caption = (
             f"Test error on {self.data} ({first[0].num_test_images:,} images): "
-            f"{mean_over_subsets(len(first[0].errors))}; {chosen}; pool {self.pool}"
+            f"{averaged}; {chosen}; pool {self.pool}"
         )
         return [Table(caption, ("labels per class (total)", *names), rows)]
 

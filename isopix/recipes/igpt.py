@@ -31,8 +31,7 @@ from isopix.model.spec import ModelSpec
 from isopix.objectives.objectives import Masked
 from isopix.recipes.published import TEST_LOSSES, PublishedTestLoss
 from isopix.recipes.recipe import NETWORK, Recipe
-from isopix.train.config import TrainConfig
-from isopix.train.optim import Adam
+from isopix.train.config import Adam, TrainConfig
 
 CIFAR_AUGMENT = "data.augment=pad_crop_flip"  # iGPT section 3.1
 

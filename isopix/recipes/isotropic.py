@@ -26,19 +26,21 @@ from itertools import product
 
 from isopix.codecs.patches import BytesSpec
 from isopix.data.dataset import DataConfig
-from isopix.model.blocks.base import BlockSpec
 from isopix.model.blocks.convolution import ConvolutionSpec
 from isopix.model.blocks.mixer import MixerSpec
-from isopix.model.blocks.transformer import TransformerSpec
+from isopix.model.blocks.transformer import BlockSpec, TransformerSpec
 from isopix.model.mlp import LayerNormSpec, TwoLayerMLPSpec
 from isopix.model.positions import LearnedPositionEmbeddingSpec, NoPositionEmbeddingSpec
 from isopix.model.spec import ModelSpec
-from isopix.model.stems.base import StemSpec
-from isopix.model.stems.pixels import FourierPixelEmbeddingSpec, LinearPixelEmbeddingSpec, TokenEmbeddingSpec
+from isopix.model.stems.pixels import (
+    FourierPixelEmbeddingSpec,
+    LinearPixelEmbeddingSpec,
+    StemSpec,
+    TokenEmbeddingSpec,
+)
 from isopix.objectives.objectives import Masked
 from isopix.recipes.recipe import Recipe
-from isopix.train.config import TrainConfig
-from isopix.train.optim import Adam
+from isopix.train.config import Adam, TrainConfig
 
 EPOCH = 352  # steps: 45,000 of CIFAR-10's training images in batches of 128
 

@@ -25,8 +25,7 @@ from isopix.model.stems.patches import PatchEmbedSpec, ResNetPatchEmbedSpec
 from isopix.objectives.masks import BlockMask
 from isopix.objectives.objectives import Masked
 from isopix.recipes.recipe import Recipe
-from isopix.train.config import TrainConfig
-from isopix.train.optim import AdamW, ConstantSchedule, WarmupCosineSchedule
+from isopix.train.config import AdamW, ConstantSchedule, TrainConfig, WarmupCosineSchedule
 
 # L_CLF alone, a tenth of the patches dropped, and one of the four learning rates that the paper tries
 # (section 2.2). It uses dropout and gives no rate: 0.1 is our choice.

@@ -14,7 +14,7 @@ from isopix.core.types import Grid
 from isopix.data.dataset import DataConfig
 from isopix.finetuning.classifier import FineTuneConfig
 from isopix.model.network import Network, parameters_on_meta, unsaved_tensors
-from isopix.model.pool import Pool, default_pool
+from isopix.model.positions import Pool, default_pool
 from isopix.model.spec import ModelSpec
 from isopix.objectives.base import ObjectiveSpec
 from isopix.objectives.objectives import Autoregressive

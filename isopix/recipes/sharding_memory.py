@@ -14,13 +14,12 @@ from isopix.core.choices import MFU
 from isopix.core.device import Precision, peak_flops_by_device
 from isopix.core.device_specs import DEVICE_SPECS
 from isopix.core.text import command_line
-from isopix.model.blocks.base import Block
+from isopix.model.blocks.transformer import Block
 from isopix.model.network import Network
 from isopix.recipes.cost import WARN_ABOVE, divisors, memory_by_depth, training_flops
 from isopix.recipes.recipe import Recipe
 from isopix.recipes.results import DeviceMemory, ParallelPlan, TrainingMemory
-from isopix.train.config import TrainConfig
-from isopix.train.optim import OptimizerSpec
+from isopix.train.config import OptimizerSpec, TrainConfig
 from isopix.train.parallel import Strategy
 
 Shape = tuple[int, ...]

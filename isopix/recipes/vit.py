@@ -23,8 +23,7 @@ from isopix.model.stems.patches import PatchEmbedSpec, ResNetPatchEmbedSpec
 from isopix.objectives.masks import BernoulliMask
 from isopix.objectives.objectives import Masked
 from isopix.recipes.recipe import Recipe
-from isopix.train.config import TrainConfig
-from isopix.train.optim import Adam, WarmupCosineSchedule
+from isopix.train.config import Adam, TrainConfig, WarmupCosineSchedule
 
 EPSILON = 1e-6  # of the layer norms in the released code
 WARMUP = WarmupCosineSchedule(warmup_epochs=1000.0, max_warmup_fraction=0.01)  # 1 % of the steps

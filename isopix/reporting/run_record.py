@@ -1,6 +1,8 @@
 """A run folder as a typed record: its settings, log, weights, and the results of verbs in it."""
 
-from collections.abc import Callable, Mapping
+import dataclasses
+import shlex
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any, TypeVar
@@ -11,6 +13,7 @@ from torch import Tensor
 
 from isopix.codecs.palette import stored_colors
 from isopix.core.config import from_dict, to_dict
+from isopix.core.registry import Part
 from isopix.core.text import error_line, printable
 from isopix.core.types import Images
 from isopix.probing.config import ProbeConfig
@@ -31,6 +34,9 @@ Values = dict[str, Any]
 Kinds = Mapping[str, type[Result]]  # classes of results by the verb that saves them
 NUMBERS: Kinds = {"probe": ProbeResult, "verify": VerificationResult}  # of a headline or a model card
 FIXED_TENSORS = (".normals",)  # ends of the names of tensors that are drawn once and not trained
+GROUPS = ("model", "objective", "data", "train", "finetune")
+# What the files of an imported model state; the rest of its recipe is filled in by us.
+STATED = ("codec", "block", "depth", "width", "objective", "rows", "cols")
 
 
 @dataclass(frozen=True)
@@ -92,6 +98,18 @@ class RunRecord:
     @property
     def predicts_codes(self) -> bool:
         return self.recipe is None or self.recipe.predicts_codes
+
+    @property
+    def num_steps(self) -> int:
+        """The number of training steps."""
+        return max((each["step"] for each in self.log), default=self.weights.step if self.weights else 0)
+
+    @property
+    def images_seen(self) -> int:
+        """The number of training images, repetitions included; without a log by the weights' step."""
+        logged = [int(each["images"]) for each in self.log if each["kind"] == "train"]
+        unlogged = self.weights.step * self.recipe.train.batch_size if self.weights and self.recipe else 0
+        return max(logged, default=unlogged)
 
 
 def read_run(run: RunFolder, kinds: Kinds = NUMBERS) -> RunRecord:
@@ -172,3 +190,46 @@ def _weights_of(found: Checkpoint) -> Weights:
     trained = [each for name, each in tensors.items() if not name.endswith(FIXED_TENSORS)]
     parameters = sum(each.numel() for each in trained if each.is_floating_point())
     return Weights(int(state["step"]), parameters, stored_colors(tensors), len(state.get("classes", ())))
+
+
+def grouped_settings(run: RunRecord) -> dict[str, list[tuple[str, str]]]:
+    """Return (setting, value) pairs by group; of an imported model those that its files state."""
+    if run.recipe is None:
+        return {}
+    groups = {name: list(_group(getattr(run.recipe, name), name)) for name in GROUPS}
+    if run.imported_from:
+        step, data = run.weights.step if run.weights else 0, run.environment.get("trained_on")
+        groups = {group: [each for each in found if each[0] in STATED] for group, found in groups.items()}
+        groups["train"] = [
+            ("imported from", run.imported_from),
+            ("step", f"{step:,}" if step else "not known"),
+            ("trained on", f"{data} (as stated at import)" if data else "not known"),
+        ]
+    elif origin := run.environment.get("pretrained"):
+        groups["train"].append(("initialized from", f"{origin['run']}, step {origin['step']:,}"))
+    if run.num_steps and not run.imported_from:
+        groups["train"].append(("images seen", f"{run.images_seen:,}"))
+    return {name: found for name, found in groups.items() if found}
+
+
+def _group(group: Any, name: str) -> Iterator[tuple[str, str]]:
+    if isinstance(group, Part):
+        yield name, group.label()
+    for each in dataclasses.fields(group) if group else ():
+        if (value := getattr(group, each.name)) not in (None, ()):
+            yield each.name, setting_text(value)
+
+
+def setting_text(value: object) -> str:
+    """Return a setting or a fact as text for people: a part by its label, a number with separators."""
+    if isinstance(value, Part):
+        return value.label()
+    if isinstance(value, tuple):
+        return "; ".join(map(setting_text, value))
+    if isinstance(value, list):
+        return shlex.join(map(str, value))
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {setting_text(each)}" for name, each in value.items())
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return "not recorded" if value is None else str(value)

@@ -1,8 +1,11 @@
-"""Sections of a page: titled panels of figures, tables, text lines and settings; a result is a section."""
+"""Pages of self-contained HTML, without scripts and network access: titled sections of panels of figures,
+tables, text lines and settings; a result is a section.
+"""
 
 import base64
 import io
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -14,7 +17,7 @@ from PIL import Image
 
 from isopix.core.text import Table, printable_lines
 from isopix.core.version import __version__
-from isopix.plots import svg
+from isopix.plots import style
 from isopix.plots.style import Figure
 from isopix.reporting.results import SummaryRow
 from isopix.storage.result import Result
@@ -60,6 +63,34 @@ class Section(NamedTuple):
     css: Literal["", "wrapped"] = ""
 
 
+Facts = Sequence[tuple[str, str]]
+
+
+class Article(NamedTuple):
+    """A part of a page with a heading of its own, as of one run of several."""
+
+    name: str
+    headline: str
+    facts: Facts
+    sections: Sequence[Section]
+
+
+class Page(NamedTuple):
+    """A page; `command` is what wrote it, `bands` are data URLs of pictures above its head."""
+
+    title: str
+    headline: str
+    sections: Sequence[Section]
+    command: Sequence[str]
+    lead: str = ""
+    facts: Facts = ()
+    articles: Sequence[Article] = ()
+    bands: Sequence[str] = ()
+
+    def html(self) -> str:
+        return render("page.html.j2", **{**self._asdict(), "command": shlex.join(self.command)})
+
+
 def render(template: str, **values: Any) -> str:
     """Return a template of this folder with these values; in HTML, text is escaped."""
     environment = Environment(
@@ -76,10 +107,10 @@ def render(template: str, **values: Any) -> str:
 def figure_chart(figure: Figure, numbers: Any, name: str, caption: str, kind: ChartKind = "chart") -> Chart:
     """Return a figure, and files of this name to download: it as SVG and its numbers as CSV."""
     files = {
-        f"{name}.svg": data_url(svg.render_svg(figure).encode(), "image/svg+xml"),
-        f"{name}.csv": data_url(svg.numbers_csv(numbers).encode(), "text/csv"),
+        f"{name}.svg": data_url(style.render_svg(figure).encode(), "image/svg+xml"),
+        f"{name}.csv": data_url(style.numbers_csv(numbers).encode(), "text/csv"),
     }
-    return Chart(Markup(svg.inline_svg(figure, name=name, alt=caption)), caption, kind, files)
+    return Chart(Markup(style.inline_svg(figure, name=name, alt=caption)), caption, kind, files)
 
 
 def result_panel(result: Result, name: str) -> Panel:

@@ -1,17 +1,25 @@
-"""The summary of runs: the main metric, a row for each with its baselines, and what cannot be compared."""
+"""The summary of runs: the main metric, a row for each with its baselines, and what cannot be compared; and
+the model card of a run for Hugging Face, in Markdown.
+"""
 
+import json
 import math
+import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
+from pathlib import PurePath
+from typing import Literal
 
-from isopix.core.text import signed_points
+from isopix.core.text import Table, signed_points
 from isopix.data.measurement import differences
 from isopix.plots import curves
 from isopix.probing.config import ProbeConfig
 from isopix.probing.results import PIXEL_COMPONENTS, RAW_PIXELS, LayerScores, ProbeResult, baseline_title
+from isopix.recipes.recipe import Recipe
 from isopix.reporting.results import SummaryRow
-from isopix.reporting.run_record import RunRecord
-from isopix.reporting.section import Panel, Section, figure_chart, join_words, percent
+from isopix.reporting.run_record import RunRecord, grouped_settings, public
+from isopix.reporting.section import Panel, Section, figure_chart, join_words, percent, render
 from isopix.reporting.training import (
     baseline_losses,
     finetune_accuracy,
@@ -143,3 +151,52 @@ def summary_section(runs: Mapping[str, RunRecord], name: str) -> Section:
         numbers = {run: probe.record() for run, probe in probes.items()}
         panels.append(Panel([figure_chart(curves.plot_probe_accuracy(probes), numbers, name, caption)]))
     return Section("Runs and baselines", panels)
+
+
+VERSIONS = ("isopix", "torch", "python", "device")  # of environment.json
+
+Library = Literal["transformers", "isopix"]
+
+
+def model_card(run: RunRecord, *, name: str, library: Library) -> str:
+    """Return the card of a run's model, which a library loads as `name`, of the files that are there."""
+    recipe = run.recipe
+    if recipe is None:
+        raise ValueError(f"{run.path} has no recipe that can be read, so it has no model card")
+    loss, classes = held_out_loss(run) if run.predicts_codes else None, uniform_classes(run)
+    uniform = {"uniform prediction": math.log(classes)} if classes else {}
+    settings = [pair for group in grouped_settings(run).values() for pair in group]
+    commands = [run.environment.get("command"), run.probe and public(run.probe.call["command"])]
+    text = render(
+        "card.md.j2",
+        run=run,
+        recipe=recipe,
+        library=library,
+        usage=_usage(recipe) if library == "transformers" else "isopix",
+        name=json.dumps(name),
+        title=PurePath(name).name,
+        tags=[tag for tag in recipe.model.codec.hub_tags if tag in recipe.model.block.hub_tags],
+        settings=Table("", ["setting", "value"], settings).markdown(),
+        accuracy=finetune_accuracy(run),
+        trained=run.environment.get("trained_parameters"),
+        loss=loss,
+        bits=loss and loss.nats / math.log(2),
+        unit=loss_unit(run),
+        baselines=uniform | baseline_losses(run),
+        layer=run.probe.best.layer if run.probe else recipe.model.depth // 2,
+        values=recipe.model.codec.placeholder(recipe.grid).vocab_size,
+        commands=list(dict.fromkeys(shlex.join(words) for words in commands if words)),
+        versions=[f"{each} {run.environment[each]}" for each in VERSIONS if run.environment.get(each)],
+    )
+    return re.sub(r"\n{3,}", "\n\n", text)
+
+
+def _usage(recipe: Recipe) -> str:
+    if recipe.objective.can_sample:
+        return "imagegpt"
+    if recipe.model.codec.patch_size > 1:
+        return "classifier" if recipe.finetune and recipe.finetune.has_class_loss else "vit"
+    raise ValueError(
+        "transformers supports autoregressive models and Vision Transformers only; the objective of this "
+        f"one is {recipe.objective.label()}"
+    )

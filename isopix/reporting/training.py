@@ -87,18 +87,6 @@ def uniform_classes(run: RunRecord) -> int | None:
     return run.recipe.model.codec.placeholder(run.recipe.grid).vocab_size
 
 
-def num_steps(run: RunRecord) -> int:
-    """Return the number of training steps."""
-    return max((each["step"] for each in run.log), default=run.weights.step if run.weights else 0)
-
-
-def images_seen(run: RunRecord) -> int:
-    """Return the number of training images, repetitions included; without a log by the weights' step."""
-    logged = [int(each["images"]) for each in run.log if each["kind"] == "train"]
-    unlogged = run.weights.step * run.recipe.train.batch_size if run.weights and run.recipe else 0
-    return max(logged, default=unlogged)
-
-
 def finetune_accuracy(run: RunRecord) -> FineTuneAccuracy | None:
     """Return the test accuracy of a fine-tuned run; None before its test evaluation."""
     tested = [each for each in run.log if each.get("split") == "test" and "accuracy" in each]
@@ -180,7 +168,7 @@ def _images(run: RunRecord) -> str:
 def training_cost(run: RunRecord) -> Iterator[tuple[str, str]]:
     """Yield images, time, computation, memory and energy of training, without what was not measured."""
     train = [each for each in run.log if each["kind"] == "train"]
-    seconds, seen = max((each["seconds"] for each in train), default=0.0), images_seen(run)
+    seconds, seen = max((each["seconds"] for each in train), default=0.0), run.images_seen
     yield "images seen", f"{seen:,}"
     if seconds:
         yield "training time", spell_duration(seconds)

@@ -19,15 +19,14 @@ from isopix.data.patch_augment import NoPatchAugment
 from isopix.data.sources.base import DATASETS, require_known_source
 from isopix.finetuning.classifier import FineTuneConfig, FineTuneModel
 from isopix.model.network import Network
-from isopix.model.pool import default_pool
-from isopix.model.positions import resize_pos_embed
+from isopix.model.positions import default_pool, resize_pos_embed
 from isopix.objectives.base import PretrainModel
 from isopix.recipes import registry
 from isopix.recipes.recipe import NETWORK, Recipe
 from isopix.recipes.registry import with_affordable_evaluation, with_palette_of_data
 from isopix.runs.load import LoadedRun, find_copy, find_model, load_run
 from isopix.runs.state import State
-from isopix.train.optim import ConstantSchedule
+from isopix.train.config import ConstantSchedule
 
 STEPS, EVALUATE_EVERY = 1000, 50
 SOURCE = ("source", "data.source")  # how the setting is named

@@ -16,7 +16,7 @@ from isopix.core.config import config, from_dict, to_dict
 from isopix.core.registry import require_plugins
 from isopix.model.heads import ClassHead
 from isopix.model.network import Network
-from isopix.model.pool import pooled_width
+from isopix.model.positions import pooled_width
 from isopix.recipes.recipe import Recipe
 from isopix.storage import checkpoint
 from isopix.storage.atomic import read_json, write_json

@@ -169,7 +169,7 @@ def exclusive_lock(
     try:
         lock.acquire()
     except Timeout:
-        message = f"{description} {folder} is in use by {_owner(path.read_text())}"
+        message = f"{description} {folder} is in use by {path.read_text() or 'another process'}"
         if waiting is None:
             raise ValueError(message) from None
         waiting(f"{message}; waiting for its end")
@@ -178,7 +178,7 @@ def exclusive_lock(
         # Kept open, as the folder may be renamed meanwhile.
         with open(path, "wb", buffering=0, opener=_open_file) as owner:
             with report_disk_full(f"lock {path}", folder):
-                owner.write(json.dumps({"process": os.getpid(), "host": socket.gethostname()}).encode())
+                owner.write(f"process {os.getpid()} on host {socket.gethostname()}".encode())
             try:
                 yield
             finally:
@@ -189,11 +189,3 @@ def exclusive_lock(
 
 def _open_file(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW)
-
-
-def _owner(text: str) -> str:
-    try:
-        owner = json.loads(text)
-    except ValueError:
-        return "another process"
-    return f"process {owner['process']} on host {owner['host']}"

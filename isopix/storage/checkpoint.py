@@ -85,17 +85,17 @@ def load_checkpoint(
     """Return all records, and tensors, or those of groups; DamagedCheckpointError names a changed file."""
     with _reported_as_damage(folder):
         entries = _read_manifest(folder)
-        files: dict[str, list[Path]] = {}  # of each group: one, or its shards
+        files: dict[str, list[str]] = {}  # of each group: one, or its shards
         for name in sorted(name for name in entries if name.endswith(".safetensors")):
-            files.setdefault(name.partition("/")[0].removesuffix(".safetensors"), []).append(folder / name)
+            files.setdefault(name.partition("/")[0].removesuffix(".safetensors"), []).append(name)
         for group in sorted({*(groups or ())} - {*files, *optional}):
             raise ValueError(f"{group}.safetensors is missing from {MANIFEST}")
-        chosen = {group: paths for group, paths in files.items() if groups is None or group in groups}
-        jsons = [folder / name for name in entries if name.endswith(".json")]
-        for path in chain(jsons, *chosen.values()):
-            _verify(folder, _name(folder, path), entries)
-        tensors = {group: read_shards(paths) for group, paths in chosen.items()}
-        records = {path.stem: read_json(path) for path in jsons}
+        chosen = {group: names for group, names in files.items() if groups is None or group in groups}
+        jsons = [name for name in entries if name.endswith(".json")]
+        for name in chain(jsons, *chosen.values()):
+            _verify(folder, name, entries)
+        tensors = {group: read_shards([folder / name for name in names]) for group, names in chosen.items()}
+        records = {name.removesuffix(".json"): read_json(folder / name) for name in jsons}
     return Checkpoint(tensors, records, folder)
 
 
@@ -172,22 +172,17 @@ def _fill(folder: Path, tensors: Groups, records: Mapping[str, Mapping[str, Any]
         write_tensors(folder / f"{group}.safetensors", members)
     for record, values in records.items():
         write_bytes(folder / f"{record}.json", json_bytes(values))
-    files = {
-        _name(folder, path): {"size": path.stat().st_size, "sha256": sha256_of(path)}
-        for path in _files(folder)
-    }
-    write_bytes(folder / MANIFEST, json_bytes({"format": FORMAT, "files": files}))
-    for each in {path.parent for path in _files(folder)} | {folder}:
+    files = {name: folder / name for name in _names(folder)}
+    entries = {name: {"size": path.stat().st_size, "sha256": sha256_of(path)} for name, path in files.items()}
+    write_bytes(folder / MANIFEST, json_bytes({"format": FORMAT, "files": entries}))
+    for each in {folder, *(path.parent for path in files.values())}:
         fsync_folder(each)
 
 
-def _files(folder: Path) -> list[Path]:
-    found = sorted([*folder.glob("*"), *folder.glob("*/*")])
-    return [path for path in found if FILE_NAME.fullmatch(_name(folder, path)) and path.name != MANIFEST]
-
-
-def _name(folder: Path, path: Path) -> str:
-    return path.relative_to(folder).as_posix()
+def _names(folder: Path) -> list[str]:
+    """The paths of tensors and records inside a checkpoint."""
+    found = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*"))
+    return [name for name in found if FILE_NAME.fullmatch(name) and name != MANIFEST]
 
 
 def _publish(temporary: Path, folder: Path) -> None:
@@ -231,7 +226,7 @@ def _read_manifest(folder: Path) -> Entries:
     for name in files:
         if not FILE_NAME.fullmatch(name):
             raise ValueError(f"{MANIFEST} lists {name!r}, which is not an allowed file name")
-    for name in {_name(folder, path) for path in _files(folder)} - files.keys():
+    for name in {*_names(folder)} - files.keys():
         raise ValueError(f"{name} is not in {MANIFEST}")
     return files
 

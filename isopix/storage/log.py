@@ -4,21 +4,9 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
-
-from pydantic import BaseModel, ConfigDict, Field
+from typing import Any
 
 from isopix.storage.atomic import fsync_folder, open_file, read_regular, report_disk_full
-
-Step = Annotated[int, Field(ge=0, lt=2**63)]
-
-
-class _Record(BaseModel):
-    model_config = ConfigDict(extra="allow", strict=True)
-
-    kind: str
-    step: Step
-    last_step: Step = 0
 
 
 class RunLog:
@@ -84,8 +72,9 @@ def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any] | None]]:
 
 def _record(line: bytes) -> dict[str, Any] | None:
     try:
-        record: dict[str, Any] = json.loads(line, parse_constant=int)  # of NaN: ValueError
-        _Record.model_validate(record)
+        record = json.loads(line, parse_constant=int)  # of NaN: ValueError
     except (ValueError, RecursionError):
         return None
-    return record
+    if not isinstance(record, dict) or not isinstance(record.get("kind"), str):
+        return None
+    return record if type(record.get("step")) is int else None

@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 
 from isopix.plots import style
 from isopix.plots.style import Figure
-from isopix.reporting.page import Page
-from isopix.reporting.section import Panel, Section, figure_chart
+from isopix.reporting.section import Page, Panel, Section, figure_chart
 from isopix.storage.atomic import replace_file
 from isopix.storage.result import Result
 

@@ -30,7 +30,9 @@ CSS = Path(__file__).with_name("studio.css")
 def build_page(runs: Sequence[OpenedRun]) -> Any:
     """Return the page of opened runs."""
     with gr.Blocks(title=f"isopix studio: {runs[0].name}", analytics_enabled=False) as page:
-        gr.HTML(_head(runs), padding=False)
+        lines = [f"<p><strong>{escaped(run.name)}</strong>: {escaped(run.label())}</p>" for run in runs]
+        head = f'<header class="studio-head"><h1>isopix studio</h1>{"".join(lines)}</header>'
+        gr.HTML(head, padding=False)
         with gr.Row():
             with gr.Column(scale=2, min_width=320):
                 panel, connect = build_image_panel(runs)
@@ -65,11 +67,6 @@ def stop_page(page: Any) -> None:
     if page.server is not None:
         page.server.force_exit = True
     page.close(verbose=False)
-
-
-def _head(runs: Sequence[OpenedRun]) -> str:
-    lines = "".join(f"<p><strong>{escaped(run.name)}</strong>: {escaped(run.label())}</p>" for run in runs)
-    return f'<header class="studio-head"><h1>isopix studio</h1>{lines}</header>'
 
 
 SANS = ("ui-sans-serif", "system-ui", "Segoe UI", "Roboto", "Helvetica Neue", "Liberation Sans", "sans-serif")

@@ -18,7 +18,7 @@ from isopix.analysis.results import SCORES
 from isopix.analysis.scores import ScoreConfig, code_nats, score_images, surprise_maps
 from isopix.core.text import printable
 from isopix.core.types import Images
-from isopix.generate.complete import GRAY, likelihood_kind
+from isopix.generate.complete import GRAY
 from isopix.generate.mask import LATER_PIXELS, MaskLike, completion_mask, hidden_pixels, later_known
 from isopix.generate.results import LIKELIHOODS
 from isopix.plots.images import overlay_maps, png_bytes
@@ -85,7 +85,7 @@ def completion_frames(
     network, raster = run.model.network, run.loaded.recipe.objective.can_sample
     hidden = hidden_pixels(completion_mask(mask, network.codec, 1, seed=settings.get("seed", 0)), image)
     given = {name: settings[name] for name in settings if not (raster and name in ("order", "iterations"))}
-    note = f"{LIKELIHOODS[likelihood_kind(run.loaded.model)]}, below each picture."
+    note = f"{LIKELIHOODS['raster' if raster else 'path']}, below each picture."
     if raster and later_known(hidden, network.codec):
         note = f"{note} Note: {LATER_PIXELS}."
     seen = network.visible_pixels(image.to(network.device)).cpu().masked_fill(hidden[:, None], GRAY)

@@ -9,7 +9,7 @@ import torch.distributed as dist
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard, register_fsdp_forward_method
 
 from isopix.core.device import Precision
-from isopix.model.blocks.base import Block
+from isopix.model.blocks.transformer import Block
 from isopix.train.parallel import DataParallel, Losses
 from isopix.train.tasks import TrainingTask
 

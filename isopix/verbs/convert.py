@@ -110,7 +110,7 @@ def convert_timm(source: Source, out: Out, *, classes: Classes = None, data: Dat
 
     Example: isopix convert timm timm/vit_base_patch16_224.augreg_in21k_ft_in1k runs/vit
     """
-    from isopix.interop.timm import read_timm
+    from isopix.interop.vit_read import read_timm
 
     return _imported(source, out, data, lambda folder: read_timm(folder, _names(classes)))
 
@@ -128,8 +128,8 @@ def convert_to_huggingface(
     """
     from isopix.interop.export import exported_model
     from isopix.pretrained.run import load_network
-    from isopix.reporting.card import model_card
     from isopix.reporting.run_record import read_run_or_model
+    from isopix.reporting.summary import model_card
     from isopix.runs.load import find_model
 
     path, folder = Path(out), find_model(Path(run))

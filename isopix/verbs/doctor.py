@@ -23,6 +23,7 @@ MAX_DIFFERENCE = 1e-4  # nats: the same weights, in batches of other sizes
 TINY = ("steps=30", "depth=2", "width=32", "batch_size=32", "lr=0.01", "log_every=1", "data.limit=200")
 FOR_DEVELOPERS = ("dev", "tensorflow")  # extras of the tests
 SHARED_MEMORY = Path("/dev/shm")
+INSTALL = "pip install 'isopix[{}]'"  # of an extra
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,10 @@ def doctor(*, device: DeviceLike = "auto") -> DoctorResult:
         platform=platform.platform(),
         packages={each.name: _version(each) for group in (packages, *extras.values()) for each in group},
         extras={
-            name: {"missing": [str(each) for each in group if not _fits(each)], "install": _install(name)}
+            name: {
+                "missing": [str(each) for each in group if not _fits(each)],
+                "install": INSTALL.format(name),
+            }
             for name, group in extras.items()
         },
         cache=str(cache),
@@ -128,10 +132,6 @@ def _fits(requirement: Any) -> bool:
     return version is not None and requirement.specifier.contains(version, prereleases=True)
 
 
-def _install(extra: str) -> str:
-    return f"pip install 'isopix[{extra}]'"
-
-
 def _import_error(module: str) -> str:
     try:
         importlib.import_module(module)
@@ -153,7 +153,7 @@ def _package_checks(packages: list[Any], extras: Mapping[str, list[Any]]) -> Ite
         yield _check("packages", f"all {len(packages)} that are needed")
     present = [name for name, group in extras.items() if all(map(_fits, group))]
     absent = [name for name in extras if name not in present]
-    others = f"; not installed: {', '.join(absent)} ({_install('NAME')})" if absent else ""
+    others = f"; not installed: {', '.join(absent)} ({INSTALL.format('NAME')})" if absent else ""
     yield _check("extras", f"{', '.join(present) or 'none'}{others}")
 
 

@@ -7,7 +7,7 @@ from isopix.analysis.results import NeighborsResult
 from isopix.core import choices
 from isopix.core.choices import Count, NonNegative, Range
 from isopix.core.verb import verb
-from isopix.verbs.options import DeviceLike, Limit, OtherImages, RunLike
+from isopix.verbs.options import DeviceLike, FullPrecision, Limit, OtherImages, RunLike
 
 SHOWN = 10  # of each list
 Splits = Annotated[choices.SplitName | None, "Split of the dataset. Default: all images."]
@@ -22,7 +22,6 @@ Layer = Annotated[
 ]
 Pooling = Annotated[choices.Pool | None, "Pooling over positions. Default: the recipe's."]
 Pictures = Annotated[NonNegative, "Number of pairs and of outliers to draw; 0 for none."]
-Precision = Annotated[choices.Precision, "Precision of the forward pass."]
 
 
 @verb()
@@ -38,7 +37,7 @@ def neighbors(
     pool: Pooling = None,
     out: Out = None,
     pictures: Pictures = 24,
-    precision: Precision = "fp32",
+    precision: FullPrecision = "fp32",
     device: DeviceLike = "auto",
 ) -> NeighborsResult:
     """Find near-duplicates and outliers in images by the features of a run.

@@ -16,34 +16,26 @@ if TYPE_CHECKING:
     from isopix.data.dataset import ImageDataset as Dataset
     from isopix.pretrained.model import PretrainedModel as Model
     from isopix.recipes.recipe import Recipe
-else:  # the same without torch
+else:  # the same without torch: what has these attributes
 
     @runtime_checkable
     class Model(Protocol):
-        """A model of `isopix.load`."""
-
         loaded: Any
 
     @runtime_checkable
     class Dataset(Protocol):
-        """An `ImageDataset`."""
-
         train: Any
         validation: Any
         test: Any
 
     @runtime_checkable
     class Recipe(Protocol):
-        """A `Recipe`."""
-
         model: Any
         objective: Any
         train: Any
 
     @runtime_checkable
     class Device(Protocol):
-        """A `torch.device`."""
-
         type: str
         index: int | None
 
@@ -78,5 +70,6 @@ Split = Annotated[
 ]
 Count = Annotated[Positive, Parameter(name=["--count", "-n"]), "Number of images."]
 Precision = Annotated[choices.Precision | None, "Precision of the forward pass. Default: that of the run."]
+FullPrecision = Annotated[choices.Precision, "Precision of the forward pass."]
 Seed = Annotated[int, "Random seed."]
 DeviceLike = Annotated[str | Device, "Device: cpu, cuda, cuda:0, mps, or auto."]

@@ -53,7 +53,7 @@ def palette_fit(
     images = _images(data, size, limit, seed)
     found = fit_palette(images.train.images, colors, seed=seed)
     source = f"k-means on {images.name} at {size[0]}×{size[1]}, seed {seed}"
-    palette = PaletteFile(found.colors, source, found.error.counts)
+    palette = PaletteFile(found.colors, source, found.counts)
     write_palette(out, palette)
     return _result(palette, images, out, found.iterations)
 
@@ -113,7 +113,7 @@ def _result(
     codec, splits = Palette(palette.colors, Grid(1, 1)), dict[SplitName, SplitError]()
     for name in SPLIT_NAMES if images is not None else ():
         if len(split := getattr(images, name)):
-            splits[name] = quantization_error(codec, split.images).record
+            splits[name], _ = quantization_error(codec, split.images)
     result = PaletteResult(
         num_colors=len(palette.colors),
         source=palette.source,

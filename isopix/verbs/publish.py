@@ -29,8 +29,8 @@ def publish(
     from isopix.interop.export import exported_model
     from isopix.pretrained.model import PretrainedModel
     from isopix.pretrained.run import load_network
-    from isopix.reporting.card import model_card
     from isopix.reporting.run_record import read_run_or_model
+    from isopix.reporting.summary import model_card
     from isopix.storage import hub
 
     if isinstance(run, PretrainedModel):

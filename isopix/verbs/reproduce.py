@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from isopix.core.choices import MFU
 from isopix.core.verb import VERBS, verb
-from isopix.studies.papers.results import PlannedTrial, ProtocolList, ReproductionPlan, ReproductionResult
+from isopix.studies.results import PlannedTrial, ProtocolList, ReproductionPlan, ReproductionResult
 from isopix.verbs.options import DATASETS, DeviceLike, Settings
 from isopix.verbs.pretrain import same_command
 

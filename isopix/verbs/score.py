@@ -4,16 +4,14 @@ from pathlib import Path
 from typing import Annotated
 
 from isopix.analysis.results import ScoreResult
-from isopix.core import choices
 from isopix.core.choices import Count, NonNegative
 from isopix.core.verb import verb
-from isopix.verbs.options import DataLike, DeviceLike, Limit, OtherImages, RunLike, Seed, Split
+from isopix.verbs.options import DataLike, DeviceLike, FullPrecision, Limit, OtherImages, RunLike, Seed, Split
 
 Against = Annotated[DataLike | None, "Second dataset: AUROC of every score between the two datasets."]
 Out = Annotated[Path | None, "Folder for the results. Default: in the run's `scores` folder."]
 Maps = Annotated[NonNegative, "Number of least and of most likely images to draw with surprise maps."]
 Masks = Annotated[Count, "Number of random masks per image of a masked model."]
-Precision = Annotated[choices.Precision, "Precision of the forward pass."]
 
 
 @verb()
@@ -27,7 +25,7 @@ def score(
     out: Out = None,
     maps: Maps = 8,
     masks: Masks = 8,
-    precision: Precision = "fp32",
+    precision: FullPrecision = "fp32",
     seed: Seed = 0,
     device: DeviceLike = "auto",
 ) -> ScoreResult:

@@ -64,11 +64,8 @@ def search_lr(
     tuned = bool(name) and (finetune or Path(name).exists())
     if finetune and not name:
         raise ValueError("finetune=True needs a run folder or the name of a recipe")
-    if tuned:
-        start = prepare_finetune(name, settings, file=file, options=options)
-    else:
-        recipe: Any = name or source
-        start = prepare_pretrain(recipe, settings, file=file, options=options)
+    prepare: Any = prepare_finetune if tuned else prepare_pretrain
+    start = prepare(name or source, settings, file=file, options=options)
     require_no_lr(start.recipe, settings)
     given = {"--data": data, "--palette": palette, "--file": file, "--limit": limit, "--seed": seed}
     words: list[object] = ["finetune" if tuned else "pretrain", name, *settings]

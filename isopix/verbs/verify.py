@@ -5,10 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from isopix.core import choices
 from isopix.core.verb import verb
 from isopix.runs.results import PublishedLoss, VerificationResult
-from isopix.verbs.options import DeviceLike, Limit, OtherImages, PathLike, Seed
+from isopix.verbs.options import DeviceLike, FullPrecision, Limit, OtherImages, PathLike, Seed
 
 if TYPE_CHECKING:
     from isopix.data.dataset import ImageDataset
@@ -21,7 +20,7 @@ def verify(
     *,
     data: OtherImages = None,
     limit: Limit = None,
-    precision: Annotated[choices.Precision, "Precision of the forward pass."] = "fp32",
+    precision: FullPrecision = "fp32",
     seed: Seed = 0,
     device: DeviceLike = "auto",
 ) -> VerificationResult:
@@ -51,7 +50,7 @@ def verify(
 
 
 def _measured(
-    loaded: "LoadedRun", images: "ImageDataset", precision: choices.Precision, seed: int, **checked: Any
+    loaded: "LoadedRun", images: "ImageDataset", precision: FullPrecision, seed: int, **checked: Any
 ) -> VerificationResult:
     from isopix.codecs.palette_spec import OPENAI_FINGERPRINT
     from isopix.recipes.igpt import published_loss

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 import isopix
 from isopix.finetuning.evaluate import predict_logits
-from isopix.interop.timm import read_timm
+from isopix.interop.vit_read import read_timm
 from tests.golden.vits import TOLERANCE, assert_equal_states, images, own_states, randomized
 from tests.trained import load_finetuned
 

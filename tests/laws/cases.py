@@ -19,18 +19,16 @@ from isopix.codecs.patches import DownsampledColorSpec, FullPatchSpec, GrayThumb
 from isopix.core.registry import Part, kinds_of
 from isopix.core.types import Codes, Grid, Images, Mask
 from isopix.data.dataset import DataConfig
-from isopix.model.blocks.base import BlockSpec
 from isopix.model.blocks.mixer import MixerSpec
-from isopix.model.blocks.transformer import AxialSpec, TransformerSpec
+from isopix.model.blocks.transformer import AxialSpec, BlockSpec, TransformerSpec
 from isopix.model.heads import HeadSpec, NoHeadSpec, UpsamplingHeadSpec
 from isopix.model.masking import DropMaskingSpec, MaskTokenMaskingSpec
 from isopix.model.mlp import LayerNormSpec, MLPSpec, RMSNormSpec, TwoLayerMLPSpec
 from isopix.model.network import Network
 from isopix.model.positions import NoPositionEmbeddingSpec, PositionEmbeddingSpec
 from isopix.model.spec import ModelSpec
-from isopix.model.stems.base import StemSpec
 from isopix.model.stems.patches import ConvPatchEmbedSpec, PatchEmbedSpec, PatchStemSpec, ResNetPatchEmbedSpec
-from isopix.model.stems.pixels import FourierPixelEmbeddingSpec, PixelStemSpec
+from isopix.model.stems.pixels import FourierPixelEmbeddingSpec, PixelStemSpec, StemSpec
 from isopix.objectives.base import ObjectiveSpec, PretrainModel, TrainingBatch
 from isopix.objectives.masks import BernoulliMask, BlockMask, PerChannelMask
 from isopix.objectives.objectives import Autoregressive, Masked, NoObjective
@@ -128,9 +126,8 @@ def image_gpt() -> Iterator[dict[str, Any]]:
     """Each combination of Image GPT's parts."""
     data = [DataConfig(rows=6, cols=6), DataConfig(rows=4, cols=7)]
     palettes = [PaletteSpec(num_colors=2), PaletteSpec(num_colors=32)]
-    blocks = [TransformerSpec(heads=2), TINY_TRANSFORMER]
-    for each in product(data, palettes, blocks, [Autoregressive(), Masked(), Masked(mask=HALF)]):
-        yield dict(zip(("data", "codec", "block", "objective"), each, strict=True))
+    for size, palette, objective in product(data, palettes, [Autoregressive(), Masked(), Masked(mask=HALF)]):
+        yield {"data": size, "codec": palette, "block": TransformerSpec(heads=2), "objective": objective}
 
 
 def fits(parts: dict[str, Any]) -> bool:
@@ -182,7 +179,7 @@ def title(recipe: Recipe) -> str:
     """What stands in the name of a test."""
     objective, model = recipe.objective, recipe.model
     mask = getattr(objective, "mask", None)
-    what = f"{mask.kind}{mask.ratio}" if mask else objective.kind
+    what = f"{mask.kind}{getattr(mask, 'ratio', '')}" if mask else objective.kind
     block = f"{model.block.kind}-{model.block.norm.kind}"
     names = [model.codec.kind, model.stem.kind, model.positions.kind, block, what]
     if model.codec.patch_size > 1:

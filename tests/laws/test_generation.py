@@ -12,7 +12,7 @@ from isopix.generate.complete import reconstruct_images
 from isopix.generate.results import SamplingConfig
 from isopix.generate.sample import decode_steps, sample_images, uniform_numbers
 from isopix.model import network as networks
-from isopix.model.kv_cache import AttentionCache
+from isopix.model.attention import AttentionCache
 from isopix.recipes.recipe import Recipe
 from tests.laws import cases
 
@@ -109,18 +109,6 @@ def test_greedy_decoding_takes_the_most_likely_code(recipe: Recipe) -> None:
         codes[:, step.position] = step.codes[:, 0]
     full = net(net.inputs_of(net.codec.decode(codes)))
     assert torch.equal(full.argmax(-1)[:, 5:], codes[:, 5:])
-
-
-@causal
-def test_an_autoregressive_network_does_not_reconstruct(recipe: Recipe) -> None:
-    with pytest.raises(ValueError, match="objective: autoregressive"):
-        reconstruct_images(cases.model(recipe), cases.images(recipe), generator=generator(0, "hide"))
-
-
-@pytest.mark.parametrize("recipe", cases.masked(), ids=cases.title)
-def test_a_masked_network_does_not_sample(recipe: Recipe) -> None:
-    with pytest.raises(ValueError, match=r"cannot sample images; try (isopix complete, )?isopix reconstruct"):
-        sample_images(cases.model(recipe), 1, sampling=SamplingConfig())
 
 
 @pytest.mark.parametrize("recipe", cases.masked(), ids=cases.title)

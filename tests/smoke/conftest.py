@@ -14,8 +14,7 @@ from isopix.core import progress
 from isopix.core.progress import ProgressBar
 from isopix.plots import style
 from isopix.probing import low_data, probe
-from isopix.probing.base import ProbeMethod
-from isopix.probing.probe import probe_method
+from isopix.probing.probe import ProbeMethod, probe_method
 from isopix.recipes import cost
 
 QUICK = ["steps=2", "depth=1", "width=16", "batch_size=4", "log_every=1"]

@@ -14,9 +14,9 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from isopix.core.registry import register
 from isopix.core.types import Grid, Tokens
-from isopix.model.blocks.base import Block, BlockSpec
+from isopix.model.attention import Buffer, KVCache
+from isopix.model.blocks.transformer import Block, BlockSpec
 from isopix.model.init import Glorot, InitScheme, InitTable
-from isopix.model.kv_cache import Buffer, KVCache
 from isopix.model.mlp import LayerNormSpec, NormSpec
 
 # (row, column) offsets of the taps in raster order; the first five are the positions before the output's, and

@@ -17,7 +17,7 @@ from isopix.model.blocks.convolution import (
     count_flops,
 )
 from isopix.model.init import Glorot, InitScheme, InitTable
-from isopix.model.stems.base import Components, Stem, StemSpec
+from isopix.model.stems.pixels import Components, Stem, StemSpec
 
 CHANNELS = 3
 

@@ -10,7 +10,7 @@ from isopix.recipes.recipe import Recipe
 from isopix.runs.series import lr_grid
 from isopix.studies.papers.protocol import Setup, slug
 from isopix.studies.papers.trials import FineTune, Measure, Pretrain
-from isopix.train.optim import Adam
+from isopix.train.config import Adam
 
 CHECKPOINT = 0.0655  # of the steps: 65,500 of a million, about the first checkpoint of figure 3
 

@@ -13,12 +13,16 @@ from sklearn.decomposition import PCA
 from torch import nn
 
 from isopix.analysis import embeddings, positions
-from isopix.analysis.color_error import color_error
+from isopix.analysis.inductive_biases import color_error
 from isopix.codecs.patches import Bytes
 from isopix.core.random import generator
 from isopix.core.types import Grid
-from isopix.model.stems.base import Stem
-from isopix.model.stems.pixels import FourierPixelEmbeddingSpec, LinearPixelEmbeddingSpec, TokenEmbeddingSpec
+from isopix.model.stems.pixels import (
+    FourierPixelEmbeddingSpec,
+    LinearPixelEmbeddingSpec,
+    Stem,
+    TokenEmbeddingSpec,
+)
 
 
 def random(*shape: int) -> torch.Tensor:

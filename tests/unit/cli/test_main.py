@@ -1,9 +1,12 @@
-"""The command's process: what has to be set before PyTorch is loaded."""
+"""What has to be set before PyTorch is loaded, and what is printed."""
 
 import subprocess
 import sys
 
 import pytest
+
+from isopix.cli.console import say, show, show_json, warn
+from isopix.core.text import Table
 
 CODE = """
 import os, sys
@@ -35,3 +38,15 @@ def test_threads_spin_briefly_unless_the_user_says_otherwise(
         monkeypatch.setenv(name, value)
     done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == used
+
+
+def test_names_never_control_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    hostile = "lat\udce9n\x1b[2J\n[bold]"
+    say(hostile)
+    warn(hostile)
+    show(Table(hostile, [hostile[:4], "value"], [(hostile, "1"), ("b", hostile)]))
+    show_json({"name": hostile})
+    out, err = capsys.readouterr()
+    shown = "lat\\xe9n\\x1b[2J\\x0a[bold]"
+    assert (out.count(shown), err) == (4, f"{shown}\n")
+    assert all(character.isprintable() or character == "\n" for character in out)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from isopix.core.text import format_duration, printable, similar_paths, spell_duration
+from isopix.core.text import Table, format_duration, printable, similar_paths, spell_duration
 
 
 @pytest.mark.parametrize(
@@ -48,3 +48,9 @@ def test_paths_next_to_a_missing_one(tmp_path: Path) -> None:
     assert similar_paths(tmp_path / "photo.npz") == [str(tmp_path / "photos.npz")]
     assert similar_paths(tmp_path / "photo.npz", folders=True) == []
     assert similar_paths(tmp_path / "hidden") == similar_paths(tmp_path / "no" / "folder") == []
+
+
+def test_values_of_a_table_are_escaped_in_html() -> None:
+    html = Table("a <b>", ["<i>"], [["<script>"]]).html()
+    assert all(each in html for each in ("a &lt;b&gt;", "&lt;i&gt;", "&lt;script&gt;"))
+    assert not any(each in html for each in ("<b>", "<i>", "<script>"))

@@ -11,8 +11,7 @@ from safetensors.torch import load_file, save_file
 from isopix.finetuning.classifier import FineTuneConfig
 from isopix.interop.export import export_vit
 from isopix.interop.imported_model import ImportedModel
-from isopix.interop.timm import read_timm
-from isopix.interop.vit_read import read_huggingface_vit
+from isopix.interop.vit_read import read_huggingface_vit, read_timm
 from isopix.interop.weights import ExportedModel, open_weights
 from isopix.model.blocks.transformer import TransformerSpec
 from isopix.recipes import registry

@@ -8,12 +8,10 @@ from torch import Tensor, nn
 
 from isopix.core.random import generator
 from isopix.core.types import Grid, Mask
-from isopix.model.attention import Attention
+from isopix.model.attention import Attention, AttentionCache
 from isopix.model.blocks.transformer import AxialSpec
-from isopix.model.kv_cache import AttentionCache
 from isopix.model.masking import DropMaskingSpec
 from isopix.model.network import Network
-from isopix.model.positions import FactorizedPositionEmbeddingSpec
 from isopix.objectives.masks import BernoulliMask, BlockMask, MaskSpec
 from isopix.recipes.recipe import Recipe
 from tests.laws import cases
@@ -150,16 +148,3 @@ def test_masked_patches_cost_the_blocks_nothing() -> None:
     block.register_forward_pre_hook(lambda block, given: lengths.append(given[0].shape[1]))
     model(model.make_batch(cases.images(recipe), generator(0, "mask")))
     assert set(lengths) == {1 + recipe.grid.positions // 2}
-
-
-def test_positions_are_told_apart_however_long_the_pooled_vector_is() -> None:
-    """Behind one norm of the sum, all positions would be decoded to the same."""
-    normed = (each for each in CASES if each.objective.corruption == DropMaskingSpec())
-    recipe = next(each for each in normed if each.model.class_token)
-    recipe = recipe.updated(positions=FactorizedPositionEmbeddingSpec())
-    net, width = cases.network(recipe).double(), recipe.model.width
-    torch.nn.init.normal_(net.backbone.cls_token, std=1000.0, generator=generator(0, "token"))
-    mask = BlockMask(ratio=0.5).sample(1, recipe.grid, 1, generator(1, "mask"))
-    outputs = net.backbone(net.inputs_of(cases.images(recipe, 1)), mask)
-    one, other = outputs[mask.expand(-1, -1, width)].view(-1, width)[[0, -1]]
-    assert (one - other).norm() > 0.3 * one.norm()

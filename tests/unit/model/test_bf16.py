@@ -199,16 +199,6 @@ def test_the_product_is_that_of_rounded_numbers(bias: bool) -> None:
     torch.testing.assert_close(found.double(), expected, rtol=2**-8, atol=1e-5)
 
 
-def test_tied_blocks_stay_tied(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(networks, "LARGE_MATRIX", 0)
-    network = cases.busy(TRANSFORMER)
-    backbone = network.backbone
-    tied = type(network)(network.codec, backbone.with_blocks([backbone.layers[0]] * 3), network.head)
-    first, *others = with_rounded_matrices(tied).backbone.layers
-    assert all(each is first for each in others)
-    assert len(others) == 2
-
-
 class Doubled(nn.Linear):
     """A layer that computes something else than its weight says, as an adapter does."""
 

@@ -7,10 +7,9 @@ import torch
 from torch import nn
 
 from isopix.core.types import Grid, Tokens
-from isopix.model.blocks.base import Block, BlockSpec
 from isopix.model.blocks.convolution import ConvolutionSpec
 from isopix.model.blocks.mixer import MixerSpec
-from isopix.model.blocks.transformer import AxialSpec, TransformerBlock, TransformerSpec
+from isopix.model.blocks.transformer import AxialSpec, Block, BlockSpec, TransformerBlock, TransformerSpec
 from isopix.model.mlp import LayerNormSpec, TwoLayerMLPSpec
 
 GRID, WIDTH = Grid(3, 4), 5

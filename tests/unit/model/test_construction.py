@@ -1,8 +1,6 @@
 """Parts whose modules hold tensors that no checkpoint has, or values of their own."""
 
 import math
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -27,53 +25,27 @@ WORDS = [
 ]
 
 
-Hold = Callable[["Table", Tensor], Callable[[], Tensor]]
-
-
-def sines(grid: Grid, width: int) -> Tensor:
-    phase = torch.arange(grid.positions)[:, None] / (1 + torch.arange(width))
-    return torch.sin(phase)
-
-
 class Table(parts.PositionEmbedding):
-    """Adds the rows that `table` returns."""
+    """Adds rows that it holds in a saved buffer, a buffer or an attribute, or computes from a parameter."""
 
-    def __init__(self, values: Tensor, hold: Hold):
+    def __init__(self, values: Tensor, holder: str):
         super().__init__()
-        self.table = hold(self, values)
+        self.gain = nn.Parameter(torch.full((values.shape[1],), 2.0))
+        if holder == "from parameter":
+            values = values * self.gain.detach() * self.gain.max().item()
+        if holder == "attribute":
+            self.values = values
+        else:
+            self.register_buffer("values", values, persistent=holder == "saved buffer")
 
     def vectors(self) -> Tensor:
-        return self.table()
+        return self.values * self.gain
 
 
-def in_buffer(module: Table, values: Tensor, *, persistent: bool = False) -> Callable[[], Tensor]:
-    module.register_buffer("values", values, persistent=persistent)
-    return lambda: module.values
-
-
-def in_attribute(module: Table, values: Tensor) -> Callable[[], Tensor]:
-    module.values = values
-    return lambda: module.values
-
-
-def from_parameter(module: Table, values: Tensor) -> Callable[[], Tensor]:
-    """Computes with a parameter as it is made, and reads a number from it."""
-    module.gain = nn.Parameter(torch.full((values.shape[1],), 2.0))
-    module.register_buffer("doubled", values * module.gain.detach(), persistent=False)
-    start = module.gain.max().item()
-    return lambda: module.doubled * module.gain * start
-
-
-HOLDERS: dict[str, Hold] = {
-    "saved buffer": partial(in_buffer, persistent=True),
-    "buffer": in_buffer,
-    "attribute": in_attribute,
-    "from parameter": from_parameter,
-}
 DRAWS = {
-    "fixed": sines,
-    "random": lambda grid, width: torch.randn(grid.positions, width),
-    "seeded": lambda grid, width: torch.randn(grid.positions, width, generator=generator(3, "seeded")),
+    "fixed": lambda shape: torch.arange(float(math.prod(shape))).view(shape).sin(),
+    "random": torch.randn,
+    "seeded": lambda shape: torch.randn(shape, generator=generator(3, "seeded")),
 }
 
 
@@ -81,7 +53,7 @@ def make(holder: str, draw: str = "fixed") -> Recipe:
     @parts.register("held")
     class Held(parts.PositionEmbeddingSpec):
         def build(self, grid: Grid, width: int) -> parts.PositionEmbedding:
-            return Table(DRAWS[draw](grid, width), HOLDERS[holder])
+            return Table(DRAWS[draw]((grid.positions, width)), holder)
 
     return registry.resolve("igpt.digits", settings=[*WORDS, "positions=held"]).recipe
 

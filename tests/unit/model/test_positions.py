@@ -11,11 +11,14 @@ from torch import Tensor
 
 from isopix.core.random import generator
 from isopix.core.types import Grid
-from isopix.model.pool import POOLS, Pool, pool_tokens, pooled_width
 from isopix.model.positions import (
+    POOLS,
     FactorizedPositionEmbedding,
+    Pool,
     SinCosPositionEmbeddingSpec,
     interpolate_pos_embed,
+    pool_tokens,
+    pooled_width,
     resize_pos_embed,
     sincos_table,
 )

@@ -13,11 +13,10 @@ from isopix.model.blocks.transformer import TransformerSpec
 from isopix.model.network import Network
 from isopix.model.spec import ModelSpec
 from isopix.objectives.objectives import Masked
-from isopix.probing.base import ProbeMethod
 from isopix.probing.config import ProbeConfig
 from isopix.probing.methods import KnnProbe, LbfgsProbe, RidgeProbe
 from isopix.probing.minibatch import AdamProbe, SgdProbe
-from isopix.probing.probe import evaluate_probe
+from isopix.probing.probe import ProbeMethod, evaluate_probe
 from isopix.probing.results import LayerScores
 from isopix.probing.splits import FeatureSplit, FeatureSplits, Standardizer
 

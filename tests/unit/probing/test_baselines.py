@@ -15,7 +15,6 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from isopix.core.random import generator
 from isopix.core.types import Images
 from isopix.probing import baselines
-from isopix.probing.base import FittedProbe, ProbeMethod
 from isopix.probing.baselines import (
     NUM_PERMUTATIONS,
     PixelComponents,
@@ -25,7 +24,7 @@ from isopix.probing.baselines import (
     shuffled_label_baseline,
 )
 from isopix.probing.config import ProbeConfig
-from isopix.probing.probe import evaluate_probe, refit_on_validation, vote
+from isopix.probing.probe import FittedProbe, ProbeMethod, evaluate_probe, refit_on_validation, vote
 from isopix.probing.results import LayerScore
 from isopix.probing.splits import FeatureSplit, FeatureSplits
 from isopix.storage.result import EnsembleAccuracy

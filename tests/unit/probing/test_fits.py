@@ -11,11 +11,11 @@ from torch import nn
 
 from isopix.data.batches import ShuffledIndices
 from isopix.probing import logistic, methods
-from isopix.probing.base import ProbeMethod, ProbeProblem
 from isopix.probing.features import extract_features
 from isopix.probing.logistic import LinearFits, fit_logistic
 from isopix.probing.methods import KnnProbe, LbfgsProbe, RidgeProbe, knn_accuracy
 from isopix.probing.minibatch import LEARNING_RATE, AdamProbe, SgdProbe
+from isopix.probing.probe import ProbeMethod, ProbeProblem
 from isopix.probing.splits import FeatureSplit, FeatureSplits, cached
 from tests.unit.probing.cases import (
     CPU,

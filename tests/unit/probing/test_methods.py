@@ -7,11 +7,10 @@ import pytest
 import torch
 
 from isopix.probing import methods, minibatch
-from isopix.probing.base import FittedProbe, ProbeMethod
 from isopix.probing.baselines import shuffled_label_baseline
 from isopix.probing.methods import L2_PENALTY, KnnProbe, LbfgsProbe, RidgeProbe
 from isopix.probing.minibatch import SgdProbe
-from isopix.probing.probe import probe_method
+from isopix.probing.probe import FittedProbe, ProbeMethod, probe_method
 from isopix.probing.splits import FeatureSplits
 from tests.unit.probing.cases import CONFIG, CPU, METHOD, METHODS, clusters, cut, easy, noise, run, stacked
 

@@ -21,8 +21,7 @@ from isopix.recipes.sharding_memory import (
     parallel_plans,
     sharding_units,
 )
-from isopix.train.config import TrainConfig
-from isopix.train.optim import SGD, Adam
+from isopix.train.config import SGD, Adam, TrainConfig
 from tests.laws import cases
 
 CPU, GIB = torch.device("cpu"), 2**30

@@ -21,7 +21,7 @@ from isopix.recipes.recipe import Recipe
 from isopix.recipes.results import Setting
 from isopix.runs.start import finetune_recipe, prepare_finetune
 from isopix.storage.log import read_log
-from isopix.train.optim import Adam
+from isopix.train.config import Adam
 from tests.trained import train
 
 

@@ -16,10 +16,9 @@ from isopix.data.dataset import DataConfig
 from isopix.generate.results import SampleResult, SamplingConfig
 from isopix.probing.config import ProbeConfig
 from isopix.recipes import igpt
-from isopix.reporting.card import model_card
 from isopix.reporting.page import read_runs, report_page
 from isopix.reporting.run_record import read_run
-from isopix.reporting.summary import headline
+from isopix.reporting.summary import headline, model_card
 from isopix.storage.run_folder import RunFolder
 from isopix.verbs.report import result_kinds
 from tests.unit.reporting.cases import bare, call, evidence, fine_tuned, imported, regression, whole, words

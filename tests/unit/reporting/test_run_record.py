@@ -12,7 +12,7 @@ from isopix.recipes import igpt
 from isopix.reporting.page import report_page
 from isopix.reporting.run_record import RunRecord, read_run, read_run_or_model
 from isopix.reporting.summary import incomparable, summary_rows
-from isopix.reporting.training import held_out_loss, images_seen, training_cost
+from isopix.reporting.training import held_out_loss, training_cost
 from isopix.storage.run_folder import RunFolder
 from tests.unit.reporting.cases import bare, baselines, call, evidence, measurement, records, whole, write_log
 
@@ -134,4 +134,4 @@ def test_the_cost_of_training_is_what_was_measured(tmp_path: Path) -> None:
     assert cost["energy of the machine's processors"] == "2 Wh"
     assert cost["computation"].endswith("FLOP")
     write_log(run, [])
-    assert images_seen(read_run(run)) == 0
+    assert read_run(run).images_seen == 0

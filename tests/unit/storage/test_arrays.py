@@ -17,13 +17,6 @@ from isopix.storage.checkpoint import DamagedCheckpointError, load_checkpoint, s
 VALUES = np.arange(4000, dtype=np.uint8).reshape(10, 400)
 
 
-def test_both_kinds_of_file_are_read(tmp_path: Path) -> None:
-    np.save(tmp_path / "one.npy", VALUES)
-    np.savez_compressed(tmp_path / "two.npz", a=VALUES, b=VALUES[:1])
-    assert np.array_equal(read_arrays(tmp_path / "one.npy")[""], VALUES)
-    assert {name: len(each) for name, each in read_arrays(tmp_path / "two.npz").items()} == {"a": 10, "b": 1}
-
-
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
 def test_flipped_bytes_give_arrays_or_a_one_line_error(tmp_path: Path, save) -> None:
     path, draw = tmp_path / "some.npz", np.random.default_rng(0)

@@ -1,12 +1,15 @@
-"""A file is replaced whole, or not at all."""
+"""A file is replaced whole, or not at all; locks exclude other writers, and leave nothing behind."""
 
 import errno
 import json
+import os
+import shutil
 from pathlib import Path
 
 import pytest
 
 from isopix.storage import atomic
+from isopix.storage.atomic import LOCK_FILE, exclusive_lock
 
 
 def test_write_json_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
@@ -29,3 +32,29 @@ def test_a_process_of_another_user_is_running(monkeypatch):
 
     monkeypatch.setattr(atomic.os, "kill", forbidden)
     assert atomic.temporary_target(Path(".tmp-run-999999999")) is None
+
+
+def test_locks_of_other_names_do_not_exclude_one_another(tmp_path: Path) -> None:
+    in_use = pytest.raises(ValueError, match=r"^folder .* is in use by process \d+ on host ")
+    with exclusive_lock(tmp_path, "folder"), exclusive_lock(tmp_path, "folder", name="other"), in_use:
+        exclusive_lock(tmp_path, "folder").__enter__()
+
+
+def test_a_deleted_folder_stays_deleted(tmp_path: Path) -> None:
+    with exclusive_lock(tmp_path / "run", "folder"):
+        shutil.rmtree(tmp_path / "run")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_lock_that_is_a_link_is_refused_and_its_target_left(tmp_path: Path) -> None:
+    (tmp_path / "target").write_text("own")
+    (tmp_path / LOCK_FILE).symlink_to(tmp_path / "target")
+    with pytest.raises(OSError, match="symbolic link"):
+        exclusive_lock(tmp_path, "folder").__enter__()
+    assert (tmp_path / "target").read_text() == "own"
+
+
+def test_the_file_stays_and_names_its_owner_only_while_it_is_held(tmp_path: Path) -> None:
+    with exclusive_lock(tmp_path, "folder"):
+        assert (tmp_path / LOCK_FILE).read_text().startswith(f"process {os.getpid()} on host ")
+    assert (tmp_path / LOCK_FILE).read_text() == ""

@@ -25,13 +25,6 @@ def steps(path):
     return [record["step"] for record in log.read_log(path)]
 
 
-def test_lines_are_not_buffered(tmp_path):
-    writer = log.RunLog(tmp_path / "log.jsonl")
-    writer.write(train(1))
-    assert steps(tmp_path / "log.jsonl") == [1]
-    writer.close()
-
-
 def test_a_torn_last_line_is_not_read_and_cut_before_the_next_is_written(path):
     whole = path.read_bytes()
     for lost in range(1, len(whole.splitlines(keepends=True)[-1]) + 1):

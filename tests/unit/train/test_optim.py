@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from isopix.train.optim import SGD, AdamW, WarmupCosineSchedule
+from isopix.train.config import AdamW, WarmupCosineSchedule
 
 STEPS, EPOCH = 1000, 50
 
@@ -25,12 +25,6 @@ def test_decay_shrinks_matrices_and_leaves_norms_and_biases() -> None:
     torch.testing.assert_close(layer.weight.detach(), weight * (1 - 0.5 * 0.1))
     assert (layer.bias == 1).all()
     assert (norm.weight == 1).all()
-
-
-def test_sgd_has_a_momentum_of_nine_tenths() -> None:
-    settings = SGD(lr=0.1).build([nn.Parameter(torch.ones(1))]).defaults
-    given = [settings[name] for name in ("lr", "momentum", "dampening", "weight_decay", "nesterov")]
-    assert given == [0.1, 0.9, 0, 0, False]
 
 
 def factors(schedule: WarmupCosineSchedule, steps: int = STEPS, epoch: int = EPOCH) -> list[float]:

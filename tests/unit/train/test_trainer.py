@@ -15,6 +15,7 @@ from isopix.data.batches import Batches
 from isopix.data.dataset import DataConfig, load_dataset
 from isopix.objectives.objectives import Masked
 from isopix.recipes.recipe import Recipe
+from isopix.train.config import WarmupCosineSchedule
 from isopix.train.evaluator import (
     BATCH_SIZE,
     EvaluationContext,
@@ -23,7 +24,6 @@ from isopix.train.evaluator import (
     Metrics,
     evaluate_split,
 )
-from isopix.train.optim import WarmupCosineSchedule
 from isopix.train.tasks import PretrainTask
 from isopix.train.trainer import Callbacks, Trainer
 from tests.laws import cases

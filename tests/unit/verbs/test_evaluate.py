@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -10,10 +9,9 @@ import torch
 
 import isopix
 from isopix.data.dataset import DataConfig, load_dataset
-from tests.tiny_runs import LIMIT, Copy
+from tests.tiny_runs import CPU, LIMIT, Copy
 from tests.unit.data.refusal import refusal
 
-CPU: dict[str, Any] = {"device": "cpu"}
 FEW = ["steps=2", "evaluate_every=1", "batch_size=8", "num_test_images=16", "evaluate_images=16"]
 
 

@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 
 import isopix
-from tests.tiny_runs import Copy
-
-CPU: dict[str, Any] = {"device": "cpu"}
+from tests.tiny_runs import CPU, Copy
 
 
 def test_a_copy_is_found_and_all_lists_are_saved(copy_of: Copy, photos: Path) -> None:

@@ -16,9 +16,8 @@ from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
 from isopix.data.measurement import images_hash
 from isopix.generate.results import Passes, SamplingConfig
 from isopix.pretrained.model import PretrainedModel
+from tests.tiny_runs import CPU
 from tests.unit.data.refusal import refusal
-
-CPU: dict[str, Any] = {"device": "cpu"}
 
 
 def load(folder: Path, **options: Any) -> PretrainedModel:

@@ -16,9 +16,8 @@ from isopix.probing.methods import L2_PENALTY, RidgeProbe
 from isopix.probing.probe import evaluate_probe
 from isopix.probing.results import LowDataResult
 from isopix.probing.splits import FeatureSplit, FeatureSplits
-from tests.tiny_runs import Copy
+from tests.tiny_runs import CPU, Copy
 
-CPU: dict[str, Any] = {"device": "cpu"}
 RIDGE: dict[str, Any] = {"method": "ridge", **CPU}
 BASELINES = ["untrained", "raw pixels", "raw pixels, PCA", "shuffled labels"]
 

@@ -11,9 +11,7 @@ from PIL import Image
 
 import isopix
 from isopix.data.dataset import load_dataset
-from tests.tiny_runs import TINY, Copy
-
-CPU: dict[str, Any] = {"device": "cpu"}
+from tests.tiny_runs import CPU, TINY, Copy
 
 
 def test_the_files_and_the_tables_compare_two_datasets(copy_of: Copy, photos: Path) -> None:
