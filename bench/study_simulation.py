@@ -34,8 +34,7 @@ from scipy.special import ndtri
 from isopix.studies.inductive_bias.claims import CLAIMS, evaluate_claims
 from isopix.studies.inductive_bias.evidence import StudyEvidence, Term
 from isopix.studies.inductive_bias.grid import SCALES, Scale
-from isopix.studies.inductive_bias.results import Architecture, PoolProbes, ProbedLayers, Trial
-from isopix.studies.results import ClaimRecord
+from isopix.studies.inductive_bias.results import Architecture, ClaimRecord, PoolProbes, ProbedLayers, Trial
 
 RESULT = RESULTS / "study-simulation.json"
 LETTERS = tuple(claim.letter for claim in CLAIMS)

@@ -153,7 +153,8 @@ def _sources(mask: MaskLike, codec: Codec) -> list[Source]:
 def _parsed(text: str, codec: Codec) -> Source:
     (form, _, rest), size = text.partition(":"), codec.image_size
     if form == "half" or (form == "rows" and rest.isdecimal()):
-        return _rows(codec, codec.grid.rows // 2 if form == "half" else int(rest))[None]
+        rows = codec.grid.rows // 2 if form == "half" else int(rest)
+        return (torch.arange(size[0]) >= rows * codec.patch_size)[:, None].expand(1, *size)
     if form == "rectangle":
         return _rectangle(*_numbers(text, rest or MIDDLE, [4]), size)[None]
     if form == "brush":
@@ -184,14 +185,6 @@ def _numbers(text: str, rest: str, counts: Collection[int]) -> tuple[list[float]
     if len(values) not in counts or not all(map(math.isfinite, values)):
         raise ValueError(_allowed(text))
     return values, "." in rest
-
-
-def _rows(codec: Codec, rows: int) -> PixelShape:
-    if not 0 < rows < codec.grid.rows:
-        raise ValueError(f"rows must be between 1 and {codec.grid.rows - 1} for this model; got {rows}")
-    hidden = torch.zeros(codec.image_size, dtype=torch.bool)
-    hidden[rows * codec.patch_size :] = True
-    return hidden
 
 
 def _rectangle(values: list[float], are_fractions: bool, size: tuple[int, int]) -> PixelShape:

@@ -140,6 +140,7 @@ class CompletionResult(PictureResult):
     `log_likelihood` is the sum of ln p(code) in nats, as in `Completions`.
     """
 
+    title = "Completions"
     mask: str
     mask_hash: str
     hidden_fraction: tuple[float, ...]
@@ -151,10 +152,6 @@ class CompletionResult(PictureResult):
     images: Unsaved[Any] = unsaved()
     inputs: Unsaved[Any] = unsaved()
     hidden: Unsaved[Any] = unsaved()
-
-    @property
-    def title(self) -> str:
-        return "Completions"
 
     @property
     def caption(self) -> str:
@@ -177,12 +174,9 @@ class CompletionResult(PictureResult):
 class ReconstructionResult(PictureResult):
     """Images with masked positions; `accuracy` is the fraction of masked codes predicted exactly."""
 
+    title = "Reconstructions"
     accuracy: float
     reconstruction: Unsaved[Any] = unsaved()
-
-    @property
-    def title(self) -> str:
-        return "Reconstructions"
 
     @property
     def caption(self) -> str:

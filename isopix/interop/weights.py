@@ -16,6 +16,7 @@ from isopix.core.text import naming
 from isopix.storage import atomic
 from isopix.storage.arrays import write_tensors
 from isopix.storage.atomic import read_json
+from isopix.storage.run_folder import require_new
 
 CONFIG, PROCESSOR = "config.json", "preprocessor_config.json"
 INDEX = ".index.json"
@@ -47,8 +48,7 @@ class ExportedModel:
     def write(self, folder: Path, *, card: str) -> None:
         """Write the folder atomically; `card` becomes its `README.md`."""
         folder = folder.resolve()
-        if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
-            raise ValueError(f"{folder} exists already; the folder must be new or empty")
+        require_new(folder)
         folder.parent.mkdir(parents=True, exist_ok=True)
         with atomic.temporary_folder(folder, f"model {folder}") as temporary:
             write_tensors(temporary / SINGLE[0], dict(self.tensors), {"format": "pt"})

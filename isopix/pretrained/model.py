@@ -38,6 +38,7 @@ from isopix.pretrained.feature_extractor import FeatureExtractor, inference
 from isopix.pretrained.inputs import ArrayLike, ImagesLike, as_mask, require_images
 from isopix.runs.state import CLASSIFIER, MODEL
 from isopix.storage import checkpoint, hub
+from isopix.storage.run_folder import require_new
 
 NonNegative = Annotated[int, Range(low=0)]
 BATCH_SIZE = 16
@@ -211,9 +212,7 @@ class PretrainedModel(FeatureExtractor):
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write weights, recipe, palette and a hash of each file to a new folder that `isopix.load` reads."""
         loaded, target = self.loaded, Path(folder).resolve()  # a link stays, and its target is written
-        if target.is_file() or (target.exists() and any(target.iterdir())):
-            problem = "a file" if target.is_file() else "not empty"
-            raise ValueError(f"{folder} is {problem}; choose another folder")
+        require_new(target)
         environment = (
             to_dict(loaded.environment) if loaded.environment else runtime_environment(self.network.device)
         )

@@ -1,14 +1,164 @@
-"""Verdicts on claims that one kind of network is better than another, by contrasts with their intervals."""
+"""Verdicts on claims by contrasts, whose errors are of seeds, of kinds of networks and of test images."""
 
 import math
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Float
+from scipy.optimize import brentq
+from scipy.special import fdtri, stdtr, stdtrit
 
-from isopix.studies.estimates import POWER, Estimate
-from isopix.studies.results import ClaimRecord, ContrastRecord, Verdict
+from isopix.core.stats import CONFIDENCE_LEVEL, GroupLabels, Values, mean_standard_error
+from isopix.studies.inductive_bias.results import ClaimRecord, ContrastRecord, Verdict
+
+Crossed = Float[np.ndarray, "S K"]  # a value for each seed (rows) and each kind of network (columns)
+PerImage = Float[np.ndarray, " B"]  # the mean over seeds and kinds, of each test image
+
+POWER = 0.8
+MOST_SEEDS, MOST_IMAGES = 100, 1_000_000  # beyond which nobody would go to decide a contrast
+
+
+class ErrorSource(NamedTuple):
+    """A source of error of a mean: its standard error and the degrees of freedom that this is known with."""
+
+    name: str
+    standard_error: float
+    freedom: float
+
+
+class Noise(NamedTuple):
+    """The variance between seeds of single networks, pooled over several, and its degrees of freedom."""
+
+    variance: float
+    freedom: int
+
+
+class Estimate(NamedTuple):
+    """A mean with its sources of error; `noise` is the standard error of the interaction, in all of them."""
+
+    mean: float
+    sources: tuple[ErrorSource, ...]
+    seeds: int
+    kinds: int
+    images: int = 0
+    noise: float = 0.0
+
+    @property
+    def standard_error(self) -> float:
+        return math.hypot(*(each.standard_error for each in self.sources))
+
+    def half_width(self, confidence: float = CONFIDENCE_LEVEL) -> float:
+        """Return half the interval: Student's half-widths in quadrature (Satterthwaite's is too narrow)."""
+        tail = (1 + confidence) / 2
+        return math.hypot(*(stdtrit(each.freedom, tail) * each.standard_error for each in self.sources))
+
+    def p_value(self) -> float:
+        """Return the two-sided p of a true mean of zero, at which the interval reaches it."""
+        distance = abs(self.mean)
+        if distance == 0 or not self.sources:
+            return 1.0
+        if self.half_width(1 - 1e-15) <= distance:
+            return 1e-15
+        return 1 - float(brentq(lambda level: self.half_width(level) - distance, 0.0, 1 - 1e-15, xtol=1e-15))
+
+    def with_more(self, *, seeds: int, images: int) -> "Estimate":
+        """Return the estimate with the errors that it would have with so many seeds and test images."""
+        fewer, found = self.seeds / seeds, list[ErrorSource]()
+        for name, error, freedom in self.sources:
+            if name == "seeds":
+                found.append(ErrorSource(name, error * math.sqrt(fewer), seeds - 1))
+            elif name == "images":
+                more = images / self.images
+                found.append(ErrorSource(name, error / math.sqrt(more), freedom * more))
+            else:
+                lasting = max(0.0, error**2 - self.noise**2)
+                found.append(ErrorSource(name, math.sqrt(lasting + self.noise**2 * fewer), freedom))
+        return self._replace(sources=tuple(found), seeds=seeds, images=images)
+
+    def power(self, effect: float) -> float:
+        """Return the probability that the interval around a true mean of `effect` lies above zero."""
+        error, margin = self.standard_error, effect - self.half_width()
+        parts = sum(each.standard_error**4 / each.freedom for each in self.sources)
+        freedom = error**4 / parts if parts else math.inf  # Satterthwaite's
+        return float(margin > 0) if error == 0 else float(stdtr(freedom, margin / error))
+
+    def needed(self, effect: float) -> str:
+        """Return what decides a true difference of `effect` with a probability of 80 %, as `9 seeds`."""
+
+        def decides(seeds: int, images: int) -> bool:
+            return self.with_more(seeds=seeds, images=images).power(effect) >= POWER
+
+        most_images = max(self.images, MOST_IMAGES) if self.images else 0
+        images = self.images if decides(MOST_SEEDS, self.images) else most_images
+        if not decides(MOST_SEEDS, images):
+            return "more encodings or depths, as these differ too much"
+        seeds = _smallest(range(self.seeds, MOST_SEEDS), lambda count: decides(count, images))
+        if images == self.images:
+            return f"{seeds} seeds"
+        enough = _round_up(_smallest(range(self.images, images), lambda count: decides(seeds, count)))
+        more = f"{enough:,} test images"
+        return more if seeds == self.seeds else f"{seeds} seeds and {more}"
+
+
+def crossed_estimate(
+    values: Crossed,
+    images: PerImage | None = None,
+    groups: GroupLabels | None = None,
+    noise: Noise | None = None,
+    encodings: Sequence[str] = (),
+) -> Estimate | None:
+    """Return the mean of `values` with errors of seeds, of kinds of networks, and of test `images` in groups.
+
+    Kinds are taken one by one or by their `encodings`, whichever is wider: depths of one encoding may agree.
+    `noise` is the variance of one value as more networks give it, unless an F-test finds that of the rows to
+    be larger. None without two seeds: how much a seed matters is then unknown.
+    """
+    seeds, kinds = values.shape
+    if seeds < 2 or not kinds:
+        return None
+    sources = [_source("seeds", values.mean(1))]
+    if noise is not None:
+        pooled = noise.variance / kinds / seeds
+        if sources[0].standard_error ** 2 <= pooled * fdtri(seeds - 1, noise.freedom, CONFIDENCE_LEVEL):
+            sources = [ErrorSource("seeds", math.sqrt(pooled), noise.freedom)]
+    interaction = 0.0
+    if kinds > 1:
+        sources.append(_kind_source(values.mean(0), encodings))
+        residual = values - values.mean(0) - values.mean(1, keepdims=True) + values.mean()
+        mean_square = float(np.square(residual).sum()) / (seeds - 1) / (kinds - 1)
+        interaction = math.sqrt(mean_square / seeds / kinds)
+    if images is not None:
+        sources.append(_source("images", images, groups))
+    count = 0 if images is None else len(images)
+    return Estimate(float(values.mean()), tuple(sources), seeds, kinds, count, interaction)
+
+
+def _kind_source(means: Float[np.ndarray, " K"], encodings: Sequence[str]) -> ErrorSource:
+    names = np.array(encodings)
+    by_encoding = np.array([means[names == name].mean() for name in dict.fromkeys(encodings)])
+    found = [_source("kinds", each) for each in (means, by_encoding) if len(each) > 1]
+    tail = (1 + CONFIDENCE_LEVEL) / 2
+    return max(found, key=lambda source: stdtrit(source.freedom, tail) * source.standard_error)
+
+
+def _source(name: str, values: Values, groups: GroupLabels | None = None) -> ErrorSource:
+    found = mean_standard_error(values, groups)
+    assert found is not None, "two groups or more"
+    return ErrorSource(name, *found)
+
+
+def _smallest(counts: range, enough: Callable[[int], bool]) -> int:
+    """Return the smallest count that is enough; the one after the last is."""
+    return counts.start + bisect_left(counts, True, key=enough)
+
+
+def _round_up(count: int) -> int:
+    unit = 10 ** max(0, len(str(count)) - 2)
+    return -(-count // unit) * unit
+
 
 LEVEL = 0.05  # of all refutations of a study under one pool
 ORDER: tuple[Verdict, ...] = ("does not hold", "cannot be judged", "not decided", "holds")

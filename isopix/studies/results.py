@@ -1,49 +1,13 @@
-"""Records of tested claims, and the result of `compare`, without PyTorch."""
+"""The results of `compare` and `reproduce`, without PyTorch: paired differences, and tables of papers."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from statistics import mean
-from typing import Literal
+from typing import Any, Literal
 
 from isopix.core.text import Table, count_of
+from isopix.recipes.published import TableRow
 from isopix.storage.result import Measurement, Result
-
-Verdict = Literal["holds", "does not hold", "not decided", "cannot be judged"]
-
-
-@dataclass(frozen=True)
-class ContrastRecord:
-    """A difference in `unit` that is positive if the claim is true; no `mean`: it was not measured.
-
-    `values` are the means of each seed, `by_kind` those of each encoding and depth. `effect` is the
-    difference that a study is planned to detect. `regime` says why the networks cannot show it. A contrast
-    that is not `counted` decides nothing.
-    """
-
-    text: str
-    unit: str
-    mean: float | None = None
-    interval: tuple[float, float] | None = None
-    verdict: Verdict = "not decided"
-    needed: str = ""
-    values: tuple[float, ...] = ()
-    by_kind: Mapping[str, float] = field(default_factory=dict)
-    effect: float = 1.0
-    regime: str = ""
-    counted: bool = True
-    adjusted_p: float = 1.0
-
-
-@dataclass(frozen=True)
-class ClaimRecord:
-    """A claim, its verdict, what a decision needs, and its contrasts."""
-
-    letter: str
-    claim: str
-    source: str
-    verdict: Verdict
-    needed: tuple[str, ...]
-    contrasts: tuple[ContrastRecord, ...]
 
 
 @dataclass(frozen=True, order=True)
@@ -111,3 +75,109 @@ def _percent(accuracies: Sequence[Sequence[float]]) -> str:
 def _points(comparison: Comparison, width: str) -> str:
     half, center = comparison.difference[width], comparison.difference["mean"]
     return "" if half is None or center is None else f"{100 * center:+.1f} ± {100 * half:.1f}"
+
+
+DECIMALS = {"nats": 4}  # by unit; 1 for all others
+
+
+@dataclass(frozen=True)
+class TrialState:
+    """The state of a trial: `record` is the file of its numbers, `selection` what validation selected."""
+
+    settings: dict[str, Any]
+    status: Literal["not run", "done", "failed"] = "not run"
+    reason: str = ""  # of a failure
+    record: str = ""
+    selection: dict[str, Any] | None = None
+
+
+class ReproductionResult(Result):
+    """A table or figure of a paper at a scale; `statement` says what the measured numbers stand for."""
+
+    protocol: str
+    experiment: str
+    scale: str
+    statement: str
+    note: str
+    units: Mapping[str, str]
+    rows: tuple[TableRow, ...]
+    trials: Mapping[str, TrialState]
+
+    def tables(self) -> list[Table]:
+        columns = [f"{name}, {unit}" if unit else name for name, unit in self.units.items()]
+        rows = [
+            [row.method, row.data, *(_text(row, name, unit) for name, unit in self.units.items()), row.source]
+            for row in self.rows
+        ]
+        return [
+            Table(f"{self.protocol}: {self.experiment}", ["method", "data", *columns, "source"], rows),
+            Table(
+                "Trials",
+                ["trial", "status", "record", "selected on validation"],
+                [(name, *_state(each)) for name, each in self.trials.items()],
+            ),
+        ]
+
+    def notes(self) -> list[str]:
+        return [self.statement, *filter(None, [self.note]), *super().notes()]
+
+    @property
+    def failure(self) -> str:
+        left = {name: each.reason for name, each in self.trials.items() if each.status != "done"}
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in left.items())
+        return f"failed: {reasons}; the same command retries" if left else ""
+
+
+class ProtocolList(Result):
+    """The titles of all protocols by name."""
+
+    protocols: Mapping[str, str]
+
+    def tables(self) -> list[Table]:
+        return [Table("Protocols", ["name", "experiment"], list(self.protocols.items()))]
+
+
+@dataclass(frozen=True)
+class PlannedTrial:
+    """A trial: its name, the number of its trainings, and their FLOPs."""
+
+    name: str
+    trainings: int
+    training_flops: int
+
+
+class ReproductionPlan(Result):
+    """The trials that `reproduce` would run; `hours` are those of one A100 at `mfu` of its bf16 peak."""
+
+    protocol: str
+    trials: tuple[PlannedTrial, ...]
+    hours: float
+    mfu: float
+
+    def tables(self) -> list[Table]:
+        rows = [
+            (each.name, f"{each.trainings}", f"{each.training_flops:.3g}" if each.training_flops else "")
+            for each in self.trials
+        ]
+        return [Table(f"Trials of {self.protocol}", ["trial", "trainings", "training FLOPs"], rows)]
+
+    def notes(self) -> list[str]:
+        text = f"total: {self.hours:,.3g} hours of one A100 at {self.mfu:.0%} of its bf16 peak"
+        return [f"{text}; searches that end early take less, probes and evaluations are not counted"]
+
+
+def _text(row: TableRow, column: str, unit: str) -> str:
+    """Return `68.6`, `26.8 ± 1.5`, a text, or nothing; published numbers keep all their decimals."""
+    cell = row.cells.get(column)
+    if cell is None or isinstance(cell.value, str):
+        return "" if cell is None else str(cell.value)
+    numbers = [each for each in (cell.value, cell.std) if each is not None]
+    decimals = DECIMALS.get(unit, 1)
+    return " ± ".join(f"{each:.{decimals}f}" if row.measured else f"{each}" for each in numbers)
+
+
+def _state(trial: TrialState) -> tuple[str, str, str]:
+    status = f"{trial.status}: {trial.reason}" if trial.reason else trial.status
+    selection = trial.selection or {}
+    chosen = ", ".join(selection.get("selected", ()))
+    return status, trial.record, f"{chosen}, step {selection['step']:,}" if selection else ""

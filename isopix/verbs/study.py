@@ -11,7 +11,7 @@ from isopix.core.choices import MFU
 from isopix.core.choices import Count as Positive
 from isopix.core.verb import VERBS, verb
 from isopix.studies.inductive_bias.results import StudyResult
-from isopix.studies.papers.results import PlannedTrial, ProtocolList, ReproductionPlan, ReproductionResult
+from isopix.studies.results import PlannedTrial, ProtocolList, ReproductionPlan, ReproductionResult
 from isopix.verbs.options import DATASETS, DeviceLike, Settings
 from isopix.verbs.pretrain import same_command
 

@@ -1,12 +1,10 @@
 """Reports and study pages in a real browser: readable on every screen, in light and dark, and on paper."""
 
 import base64
-import csv
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import pytest
 
@@ -109,15 +107,6 @@ def test_figures_are_downloaded_with_their_numbers(
         href = links.nth(place).get_attribute("href")
         assert (tmp_path / "saved").read_bytes() == base64.b64decode(href.partition(",")[2])
         assert waiting.value.suggested_filename == names[place]
-    texts = links.evaluate_all("all => all.map(each => each.href.split(',')[1])")
-    for name, coded in zip(names, texts, strict=True):
-        text = base64.b64decode(coded).decode()
-        if name.endswith(".svg"):
-            assert ElementTree.fromstring(text).tag.endswith("svg")
-        else:
-            header, *rows = csv.reader(text.splitlines())
-            assert rows, name
-            assert {len(row) for row in rows} == {len(header)}
 
 
 @pytest.mark.parametrize("name", pages.PAGES)

@@ -21,7 +21,6 @@ Variables = dict[str, Array]
 
 HERE = Path(__file__).parent / "openai-bundle"
 COLORS = 16
-NO_TENSORFLOW = "TensorFlow is no dependency: pip install 'isopix[tensorflow]' to see this"
 SHAPES = {"2x16, one head": (2, 16, 1), "3x24, three heads": (3, 24, 3)}
 
 
@@ -118,13 +117,3 @@ def test_a_checkpoint_that_tensorflow_wrote_is_read_bit_for_bit() -> None:
     assert imported.step == script["STEP"]
     exact = {name.removeprefix("model/"): array.astype(float) for name, array in values.items()}
     check_logits(network(imported), exact, None)
-
-
-@pytest.mark.filterwarnings("ignore")  # TensorFlow's own
-def test_tensorflow_reads_what_the_tests_write(tmp_path: Path) -> None:
-    """The writer behind the other tests keeps to the format by another judge than our reader."""
-    tensorflow = pytest.importorskip("tensorflow", reason=NO_TENSORFLOW)
-    bundles.write(tmp_path / "it", bundles.variables(), shards=3)
-    theirs = tensorflow.train.load_checkpoint(str(tmp_path / "it"))
-    for name, array in bundles.variables().items():
-        np.testing.assert_array_equal(theirs.get_tensor(name), array, strict=True)

@@ -126,9 +126,8 @@ def image_gpt() -> Iterator[dict[str, Any]]:
     """Each combination of Image GPT's parts."""
     data = [DataConfig(rows=6, cols=6), DataConfig(rows=4, cols=7)]
     palettes = [PaletteSpec(num_colors=2), PaletteSpec(num_colors=32)]
-    blocks = [TransformerSpec(heads=2), TINY_TRANSFORMER]
-    for each in product(data, palettes, blocks, [Autoregressive(), Masked(), Masked(mask=HALF)]):
-        yield dict(zip(("data", "codec", "block", "objective"), each, strict=True))
+    for size, palette, objective in product(data, palettes, [Autoregressive(), Masked(), Masked(mask=HALF)]):
+        yield {"data": size, "codec": palette, "block": TransformerSpec(heads=2), "objective": objective}
 
 
 def fits(parts: dict[str, Any]) -> bool:
@@ -180,7 +179,7 @@ def title(recipe: Recipe) -> str:
     """What stands in the name of a test."""
     objective, model = recipe.objective, recipe.model
     mask = getattr(objective, "mask", None)
-    what = f"{mask.kind}{mask.ratio}" if mask else objective.kind
+    what = f"{mask.kind}{getattr(mask, 'ratio', '')}" if mask else objective.kind
     block = f"{model.block.kind}-{model.block.norm.kind}"
     names = [model.codec.kind, model.stem.kind, model.positions.kind, block, what]
     if model.codec.patch_size > 1:

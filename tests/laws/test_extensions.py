@@ -43,13 +43,6 @@ with restored_registry():
     CASES = [case.updated(data=cases.CASES[0].data) for case in extensions()]
 
 
-def title(recipe: Recipe) -> str:
-    """The kinds of a case."""
-    model, objective = recipe.model, recipe.objective
-    mask = getattr(objective, "mask", objective)
-    return f"{model.codec.kind}-{model.stem.kind}-{model.block.kind}-{objective.kind}-{mask.kind}"
-
-
 SAMPLING = [case for case in CASES if case.objective.can_sample]
 MASKED = [case for case in CASES if case.objective.masks_input]
 LAWS: dict[Callable[..., None], list[Recipe]] = {
@@ -66,7 +59,7 @@ LAWS: dict[Callable[..., None], list[Recipe]] = {
 @pytest.mark.parametrize(
     ("law", "recipe"),
     [
-        pytest.param(law, recipe, id=f"{law.__name__}-{title(recipe)}")
+        pytest.param(law, recipe, id=f"{law.__name__}-{cases.title(recipe)}")
         for law, recipes in LAWS.items()
         for recipe in recipes
     ],
@@ -75,7 +68,7 @@ def test_a_law_holds(law: Callable[[Recipe], None], recipe: Recipe) -> None:
     law(recipe)
 
 
-@pytest.mark.parametrize("recipe", SAMPLING, ids=title)
+@pytest.mark.parametrize("recipe", SAMPLING, ids=cases.title)
 def test_cached_logits_equal_one_full_forward_pass(recipe: Recipe) -> None:
     test_generation.test_cached_logits_equal_one_full_forward_pass(recipe, 0, 1)
 

@@ -61,15 +61,3 @@ def measure(model: PretrainModel, batch: TrainingBatch) -> tuple[Tensor, tuple[T
         loss = model(batch)
         gradients = torch.autograd.grad(loss, list(model.parameters()))
     return loss, gradients, counter.get_total_flops()
-
-
-def test_loss_positions_include_all_in_the_loss_once_in_equal_numbers() -> None:
-    recipe = LARGER[0]
-    model = cases.busy_model(recipe)
-    batch = model.make_batch(cases.images(recipe, 5), generator(0, "law"))
-    positions = recipe.objective.loss_positions(batch)
-    in_loss = batch.loss_mask.any(-1)
-    assert len(set(in_loss.sum(1).tolist())) > 1
-    assert all(len(set(row.tolist())) == len(row) for row in positions)
-    assert torch.equal(torch.take_along_dim(in_loss, positions, 1).sum(1), in_loss.sum(1))
-    assert positions.shape[1] < recipe.grid.positions

@@ -111,18 +111,6 @@ def test_greedy_decoding_takes_the_most_likely_code(recipe: Recipe) -> None:
     assert torch.equal(full.argmax(-1)[:, 5:], codes[:, 5:])
 
 
-@causal
-def test_an_autoregressive_network_does_not_reconstruct(recipe: Recipe) -> None:
-    with pytest.raises(ValueError, match="objective: autoregressive"):
-        reconstruct_images(cases.model(recipe), cases.images(recipe), generator=generator(0, "hide"))
-
-
-@pytest.mark.parametrize("recipe", cases.masked(), ids=cases.title)
-def test_a_masked_network_does_not_sample(recipe: Recipe) -> None:
-    with pytest.raises(ValueError, match=r"cannot sample images; try (isopix complete, )?isopix reconstruct"):
-        sample_images(cases.model(recipe), 1, sampling=SamplingConfig())
-
-
 @pytest.mark.parametrize("recipe", cases.masked(), ids=cases.title)
 def test_reconstruction_changes_masked_pixels_only(recipe: Recipe) -> None:
     model = cases.busy_model(recipe)

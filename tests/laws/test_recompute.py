@@ -73,22 +73,24 @@ def test_a_fixed_number_of_visible_positions_changes_no_bit() -> None:
 
 
 @pytest.mark.parametrize(
-    ("chosen", "device", "compiled"),
-    [(None, "cpu", False), (None, "cuda", True), (True, "cpu", True), (False, "cuda", False)],
+    ("chosen", "device", "triton", "path", "compiled"),
+    [
+        (None, "cpu", "found", "/torch/__init__.py", False),
+        (None, "cuda", "found", "/torch/__init__.py", True),
+        (True, "cpu", "found", "/torch/__init__.py", True),
+        (False, "cuda", "found", "/torch/__init__.py", False),
+        (None, "cuda", None, "/torch/__init__.py", False),
+        (None, "cuda", "found", "/a b/torch/__init__.py", False),
+    ],
 )
-def test_steps_are_compiled_on_gpus_unless_the_settings_say_otherwise(
-    chosen: bool | None, device: str, compiled: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("isopix.core.device.find_spec", lambda name: name)
-    assert TrainConfig(compile=chosen).compiles_on(torch.device(device)) is compiled
-
-
-@pytest.mark.parametrize(
-    ("triton", "path"), [(None, "/torch/__init__.py"), ("found", "/a b/torch/__init__.py")]
-)
-def test_steps_are_not_compiled_by_default_where_the_compiler_fails(
-    triton: str | None, path: str, monkeypatch: pytest.MonkeyPatch
+def test_steps_are_compiled_on_gpus_whose_compiler_works_unless_the_settings_say_otherwise(
+    chosen: bool | None,
+    device: str,
+    triton: str | None,
+    path: str,
+    compiled: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("isopix.core.device.find_spec", lambda name: triton)
     monkeypatch.setattr("torch.__file__", path)
-    assert not TrainConfig().compiles_on(torch.device("cuda"))
+    assert TrainConfig(compile=chosen).compiles_on(torch.device(device)) is compiled

@@ -5,8 +5,6 @@ import builtins
 import dataclasses
 import inspect
 import keyword
-import subprocess
-import sys
 import textwrap
 from functools import wraps
 from pathlib import Path
@@ -28,12 +26,6 @@ verbs = pytest.mark.parametrize("verb", [pytest.param(each, id=each.command) for
 
 def parameters(verb: Verb) -> list[inspect.Parameter]:
     return list(inspect.signature(verb.function).parameters.values())
-
-
-def test_help_needs_no_torch() -> None:
-    """Nor do the modules of options and results, which the verbs import."""
-    code = "import sys, isopix.verbs; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 @verbs
@@ -112,10 +104,6 @@ def required(verb: Verb, but: str) -> list[str]:
         if each.kind is not each.VAR_POSITIONAL:
             words += sample(each.annotation)[0]
     return words
-
-
-def help_of(hint: Any) -> str:
-    return "".join(getattr(extra, "help", None) or "" for extra in get_args(hint)[1:])
 
 
 def option(parameter: inspect.Parameter) -> str:

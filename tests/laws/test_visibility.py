@@ -7,7 +7,6 @@ from torch import Tensor
 
 from isopix.core.random import generator
 from isopix.core.types import Mask
-from isopix.model.mlp import LayerNormSpec, NormSpec, RMSNormSpec
 from isopix.recipes.recipe import Recipe
 from tests.laws import cases
 
@@ -118,19 +117,3 @@ def test_a_block_of_zeros_is_the_identity(recipe: Recipe) -> None:
     shape = 2, recipe.grid.positions, recipe.model.width
     tokens = torch.randn(shape, generator=torch.Generator().manual_seed(0))
     assert torch.equal(block(tokens), tokens)
-
-
-@pytest.mark.parametrize(
-    ("norm", "moved"), [(RMSNormSpec(), True), (LayerNormSpec(), False)], ids=["rms", "layer"]
-)
-def test_rms_norm_alone_does_not_subtract_the_mean(norm: NormSpec, moved: bool) -> None:
-    built = norm.build(16)
-    x = torch.randn(2, 3, 16, generator=torch.Generator().manual_seed(0))
-    assert torch.allclose(built(x + 1), built(x), atol=1e-5) is not moved
-
-
-@pytest.mark.parametrize("width", [1, 16])
-def test_rms_norm_divides_by_the_root_of_the_mean_square(width: int) -> None:
-    x = torch.randn(2, width, generator=torch.Generator().manual_seed(0))
-    expected = x / (x.square().mean(-1, keepdim=True) + 1e-5).sqrt()
-    torch.testing.assert_close(RMSNormSpec().build(width)(x), expected)

@@ -5,11 +5,21 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from copy import copy
 from pathlib import Path
 
+import pytest
+
 from isopix.storage import checkpoint
 from isopix.storage.log import read_log
+
+
+@pytest.fixture(scope="session")
+def command_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Server"]:
+    """One warm server for all tests of a worker, as it takes seconds to start; use `working_in`."""
+    with Server(tmp_path_factory.mktemp("commands")) as found:
+        yield found
 
 
 class Server:

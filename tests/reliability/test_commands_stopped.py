@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from tests.reliability.commands import Server, digests, logged_step, newest_step, strays
+from tests.reliability.commands import Server, command_server, digests, logged_step, newest_step, strays
 
+__all__ = ["command_server"]
 pytestmark = pytest.mark.integration
 
 SMALL = ["depth=1", "width=16", "steps=16", "batch_size=4", "log_every=1", "checkpoint_every=1"]

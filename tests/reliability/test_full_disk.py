@@ -12,8 +12,9 @@ from PIL import Image
 
 from isopix.storage import checkpoint
 from isopix.storage.arrays import read_tensors
-from tests.reliability.commands import Server
+from tests.reliability.commands import Server, command_server
 
+__all__ = ["command_server"]
 pytestmark = pytest.mark.integration
 
 SMALL = ["depth=1", "width=16", "steps=6", "batch_size=4", "evaluate_images=8", "num_test_images=8"]

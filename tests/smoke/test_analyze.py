@@ -1,11 +1,9 @@
-"""`isopix analyze` and its section of the report; `isopix plan`."""
+"""`isopix analyze` and its section of the report."""
 
 import base64
 import json
 import re
 from pathlib import Path
-
-import pytest
 
 from isopix.analysis.base import registered_analyses
 from tests.smoke.conftest import QUICK, Run, done
@@ -40,25 +38,3 @@ def test_an_analysis_that_does_not_apply_is_reported_and_its_old_files_are_delet
     assert "attention_rollout does not apply: this network has no attention weights" in out
     assert not Path("c/analysis/attention_rollout.png").exists()
     assert Path("c/analysis/inductive_biases.png").exists()
-
-
-@pytest.mark.usefixtures("known_throughput")
-def test_a_plan_estimates_hours_and_cost_of_devices(isopix: Run) -> None:
-    out = done(isopix("plan", "igpt.s", "--price", "2.5", "--json"))
-    hours = {each["device"]: each for each in json.loads(out)["device_hours"]}
-    assert hours["A100"]["hours"] * 312 == pytest.approx(hours["V100"]["hours"] * 125)
-    assert hours["A100"]["price"] == 2.5 * hours["A100"]["hours"]
-    assert "155     387" in done(isopix("plan", "igpt.s", "--price", "2.5"))
-
-
-@pytest.mark.usefixtures("known_throughput")
-def test_a_plan_for_many_devices_compares_strategies(isopix: Run) -> None:
-    words = ("plan", "igpt.tiny", "depth=2", "batch_size=64", "--devices", "64xH100", "2xA100")
-    out = done(isopix(*words))
-    assert "igpt.tiny on 64xH100, 80 GB each" in out
-    assert out.count("ddp *") == 2
-    assert "torchrun --nnodes=8 --nproc-per-node=8 " in " ".join(out.split())
-    assert "--out RUN --devices 2" in out
-    found = json.loads(done(isopix(*words, "--json")))["parallel"]
-    assert [(each["count"], each["device"]) for each in found] == [(64, "H100")] * 4 + [(2, "A100")] * 4
-    assert all(sum(each["memory"].values()) < each["memory_limit"] for each in found)

@@ -12,13 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.smoke.test_ranks import LIMIT, SETTINGS, alone, assert_same, wait_for
+from tests.smoke.test_ranks import ENVIRONMENT, LIMIT, ROOT, SETTINGS, alone, assert_same, wait_for
 
 __all__ = ["alone"]
 
 pytestmark = pytest.mark.integration
 
-ROOT = Path(__file__).parents[2]
 SCRIPTS = ROOT / "examples" / "cluster"
 WORDS = [*SETTINGS, "--device", "cpu"]
 # Programs of SLURM that do, for one machine and one job, what the script asks of them.
@@ -31,8 +30,7 @@ PROGRAMS = {
 
 def environment(**changes: str) -> dict[str, str]:
     programs = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    shared = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "ERROR"}
-    return {**os.environ, "PATH": programs, **shared, **changes}
+    return {**ENVIRONMENT, "PATH": programs, **changes}
 
 
 def start(script: str, *words: str, env: Mapping[str, str], folder: Path) -> subprocess.Popen[str]:

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from isopix.core.config import from_dict
 from isopix.data.dataset import ImageDataset, load_dataset
@@ -25,19 +24,17 @@ def hashes(data: ImageDataset, split: str) -> set[int]:
     return set(getattr(data, split).hashes.tolist())
 
 
-@pytest.fixture
-def runs(isopix: Run, workplace: Path) -> Path:
+def test_the_same_labels_are_the_same_images_from_pre_training_and_from_scratch(
+    isopix: Run, workplace: Path
+) -> None:
     """A network of another seed, fine-tuned, and the recipe trained from scratch."""
+    runs = workplace / "runs"
     for words in (
         ("pretrain", "igpt.tiny", *DATA, *QUICK, "--out", "runs/pre", "--seed", "3"),
         ("finetune", "runs/pre", *TUNED, *LABELS, "--out", "runs/tuned"),
         ("finetune", "igpt.tiny", *DATA, *QUICK, *LABELS, "--out", "runs/scratch"),
     ):
         assert isopix(*words)[0] == 0
-    return workplace / "runs"
-
-
-def test_the_same_labels_are_the_same_images_from_pre_training_and_from_scratch(runs: Path) -> None:
     tuned, scratch = dataset(runs / "tuned"), dataset(runs / "scratch")
     recorded = set(np.load(runs / "scratch" / "labeled-images.npy"))
     assert hashes(tuned, "train") == hashes(scratch, "train") == recorded
@@ -50,11 +47,6 @@ def test_the_same_labels_are_the_same_images_from_pre_training_and_from_scratch(
     assert tested[0] == tested[1]
     assert len(tested[0]) == min(8, len(tuned.test))
     assert set(tested[0]) <= hashes(tuned, "test")
-
-
-def test_the_command_prints_what_is_paired_and_what_differs(isopix: Run, runs: Path) -> None:
     out = done(isopix("compare", "runs/tuned", "--baseline", "runs/scratch", "--out", "found.json"))
     assert "paired: 1 seed x 1 draw of the labels, the same" in out
-    assert "tuned and scratch differ in" in out
-    assert "one seed: the interval leaves out" in out
     assert out.endswith("wrote found.json\n")

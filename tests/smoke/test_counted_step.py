@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from isopix.recipes import registry
-from isopix.recipes.sharding_memory import device_memory, training_work
+from isopix.recipes.results import TrainingMemory
+from isopix.recipes.sharding_memory import TrainingWork, device_memory, sharding_units
 
 pytestmark = pytest.mark.integration
 
@@ -58,7 +59,8 @@ def test_the_model_of_a_step_agrees_with_real_ranks_to_the_byte(
         name, *settings = each["words"].split()
         recipe = registry.resolve(name, settings=settings).recipe
         train = recipe.train
-        sizes = device_memory(training_work(recipe), train.parallel, num_ranks, accumulate=train.accumulate)
+        work = TrainingWork(sharding_units(recipe.outline()), TrainingMemory(0, 0, 0), train)
+        sizes = device_memory(work, train.parallel, num_ranks, accumulate=train.accumulate)
         if each["rank"] == 0:  # it has the largest part of every weight
             assert (each["weights"], each["optimizer"]) == (sizes.weights, sizes.optimizer), each
             assert each["gradients"] == sizes.weights, each

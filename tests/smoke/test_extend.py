@@ -68,14 +68,3 @@ def test_an_example_runs_through_every_command(isopix: Run, file: str) -> None:
         found = [record["code_accuracy"] for record in log if "code_accuracy" in record]
         assert len(found) == 3
         assert all(0 <= value <= 1 for value in found)
-
-
-def test_without_the_plugin_a_run_names_what_is_missing(isopix: Run) -> None:
-    path = EXAMPLES / "gated_mlp.py"
-    words = ["model.block.mlp.kind=gated", "--plugin", str(path)]
-    assert isopix("pretrain", "igpt.digits", "--out", "run", *DIGITS, *QUICK, *words)[0] == 0
-    environment = Path("run/environment.json")
-    values = json.loads(environment.read_text())
-    for folder in [Path("run"), *Path("run/checkpoints").iterdir()]:
-        assert (folder / "environment.json").is_file()
-    assert values["plugins"][0]["parts"] == ["mlp gated"]

@@ -1,4 +1,4 @@
-"""`isopix finetune` and `evaluate`: what they make works with the other commands."""
+"""A run that `isopix finetune` refits on validation images works with the other commands."""
 
 import re
 from pathlib import Path
@@ -18,20 +18,6 @@ REFIT = ["finetune", "run", "--limit", "100", "--out", "ft", "--refit-on-validat
 def trained(isopix: Run) -> Run:
     done(isopix("pretrain", "igpt.digits", *QUICK, "--out", "run"))
     return isopix
-
-
-def test_a_recipe_name_trains_from_scratch_and_the_run_is_evaluated(isopix: Run) -> None:
-    words = ["finetune", "igpt.digits_bert", "--limit", "60", "--out", "ft", *QUICK, *TUNE]
-    Path("runs/igpt.digits_bert").mkdir(parents=True)
-    code, _, err = isopix(*words)
-    assert code == 0, err
-    out = done(isopix("evaluate", "ft", "--mask-ensemble", "3"))
-    assert "majority vote of 3 masks" in out
-    assert "top-5 accuracy" in out
-    done(isopix("evaluate", "ft", "--mask-ensemble", "3", "--limit", "40"))
-    assert len(list(Path("ft/evaluations").glob("evaluate-*-digits-*.json"))) == 2
-    done(isopix("report", "ft"))
-    assert "averaged probabilities" in Path("ft/report.html").read_text()
 
 
 def test_a_run_refitted_on_validation_works_with_every_command(trained: Run) -> None:

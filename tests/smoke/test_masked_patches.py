@@ -13,7 +13,7 @@ TUNE = ["finetune", "run", "--labels", "50%", "--out", "ft", "steps=2", "batch_s
 STEM = {"patchformer.tiny": ["head.channels=8", "codec.patch_size=8"], "vit.tiny_hybrid": ["stem.channels=4"]}
 
 
-@pytest.mark.parametrize("name", ["patchformer.tiny", "vit.tiny", "vit.tiny_axial", "vit.tiny_hybrid"])
+@pytest.mark.parametrize("name", ["patchformer.tiny", "vit.tiny_axial", "vit.tiny_hybrid"])
 def test_a_patch_run_works_with_the_commands_of_masked_runs(isopix: Run, name: str) -> None:
     out = done(isopix("pretrain", name, *SMALL, *STEM.get(name, [])))
     assert f"validation loss {1.3863 if 'former' in name else 6.2383} nats" in out
@@ -43,19 +43,10 @@ def test_patch_regression_works_with_the_same_commands(isopix: Run) -> None:
     assert "uniform prediction" not in done(isopix("verify", "run"))
 
 
-def test_higher_resolution_is_one_setting(isopix: Run) -> None:
-    """ViT section 3.2: positions are interpolate_pos_embed, and all else is as it was."""
-    done(isopix("pretrain", "vit.tiny", *SMALL))
-    joint = ["generative_weight=1", "mask_ratio=0.5", *SMALL[-5:-2], "steps=2", "batch_size=4"]
-    for name, words in {"larger": ["data.size=48"], "longer": ["data.rows=48", "data.cols=40"]}.items():
-        done(isopix("finetune", "run", "--out", name, *words, *joint))
-        done(isopix("reconstruct", name, "-n", "2"))
-
-
 @pytest.mark.usefixtures("quick_probes")
-@pytest.mark.parametrize(("name", "pool"), [("vit.tiny", "first"), ("vit.tiny_axial", "mean")])
-def test_a_probe_reads_what_fine_tuning_reads_and_says_so(isopix: Run, name: str, pool: str) -> None:
-    done(isopix("pretrain", name, *SMALL, "knn_images=6", "probe_every=2", "data.holdout=0.3"))
+def test_a_probe_reads_what_fine_tuning_reads_and_says_so(isopix: Run) -> None:
+    pool = "first"
+    done(isopix("pretrain", "vit.tiny", *SMALL, "knn_images=6", "probe_every=2", "data.holdout=0.3"))
     [history] = Path("run/probes/history").glob("*2.json")
     assert json.loads(history.read_text())["pool"] == pool
     assert f"pool {pool}" in " ".join(done(isopix("probe", "run")).split())

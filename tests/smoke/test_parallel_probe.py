@@ -4,12 +4,11 @@ import json
 import os
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
-from tests.smoke.test_ranks import ENVIRONMENT, LIMIT, alone, command, ranks_of, run
+from tests.smoke.test_ranks import ENVIRONMENT, LIMIT, alone, command, ranks_of, run, wait_until
 
 __all__ = ["alone"]
 
@@ -117,8 +116,7 @@ def test_a_stop_signal_ends_the_ranks_that_wait_for_the_fits(
     with subprocess.Popen(
         probe(alone, plugin), env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
-        while process.poll() is None and not (tmp_path / "fitting").exists():
-            time.sleep(0.05)
+        wait_until(lambda: process.poll() is not None or (tmp_path / "fitting").exists())
         os.kill(process.pid, number)
         output, errors = process.communicate(timeout=60)
     assert (process.returncode, output, errors.splitlines()) == (code, "", [expected])

@@ -3,13 +3,12 @@
 import os
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.smoke.conftest import Run, done
-from tests.smoke.test_ranks import LIMIT, SETTINGS, assert_same, command, last_step
+from tests.smoke.test_ranks import ENVIRONMENT, SETTINGS, assert_same, command, last_step, wait_until
 
 pytestmark = pytest.mark.integration
 
@@ -22,7 +21,7 @@ def submit(folder: Path, *words: str) -> str:
     """Submit a command whose paths are relative to the folder; return the job's number."""
     printed = folder / "printed"
     with printed.open("w") as file:  # a pipe would stay open in the job
-        subprocess.run(command(*words), cwd=folder, env=environment(), stdout=file, check=True)
+        subprocess.run(command(*words), cwd=folder, env=ENVIRONMENT, stdout=file, check=True)
     first, watch, cancel = printed.read_text().splitlines()
     job = first.split()[2].rstrip(":")
     assert first == f"submitted job {job}: isopix {' '.join(words)}"
@@ -33,11 +32,6 @@ def submit(folder: Path, *words: str) -> str:
     return job
 
 
-def environment() -> dict[str, str]:
-    path = [str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])]
-    return {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(path)}
-
-
 def tasks(job: str) -> list[int]:
     """The processes of a local job."""
     try:
@@ -46,25 +40,13 @@ def tasks(job: str) -> list[int]:
         return []
 
 
-def until(condition: bool, since: float) -> bool:
-    """Whether to go on waiting; fails after the limit."""
-    assert time.monotonic() - since < LIMIT
-    time.sleep(0.0 if condition else 0.02)
-    return not condition
-
-
-def wait_for_step(run: Path, step: int) -> None:
-    since = time.monotonic()
-    while until(last_step(run) >= step, since):
-        pass
+def wait_for_step_3(run: Path) -> None:
+    wait_until(lambda: last_step(run) >= 3)
 
 
 def wait_for_job(job: str, log: Path, text: str = "Exiting after successful completion") -> str:
-    since = time.monotonic()
-    while until(log.exists() and text in log.read_text(), since):
-        pass
-    while until(not tasks(job), since):
-        pass
+    wait_until(lambda: log.exists() and text in log.read_text())
+    wait_until(lambda: not tasks(job))
     return log.read_text()
 
 
@@ -78,7 +60,7 @@ def test_a_job_that_is_stopped_in_time_is_requeued_and_its_run_equals_an_undistu
 ) -> None:
     words = ("pretrain", *SETTINGS, *LONG, "--device", "cpu", "--out")
     job = submit(tmp_path, *words, "runs/stopped", *LOCAL)
-    wait_for_step(tmp_path / "runs/stopped", 3)
+    wait_for_step_3(tmp_path / "runs/stopped")
     [task] = tasks(job)
     os.kill(task, signal.SIGUSR2)
     done(isopix(*words, "runs/undisturbed"))
@@ -93,9 +75,9 @@ def test_a_job_that_is_stopped_in_time_is_requeued_and_its_run_equals_an_undistu
 @pytest.mark.slow
 def test_two_tasks_train_what_one_process_does_and_stop_after_the_same_step(tmp_path: Path) -> None:
     alone, words = tmp_path / "alone", ("pretrain", *SETTINGS, "--device", "cpu")
-    subprocess.run(command(*words, "--out", str(alone)), check=True, env=environment(), capture_output=True)
+    subprocess.run(command(*words, "--out", str(alone)), check=True, env=ENVIRONMENT, capture_output=True)
     job = submit(tmp_path, *words, "--out", "runs/two", *LOCAL, "tasks_per_node=2")
-    wait_for_step(tmp_path / "runs/two", 3)
+    wait_for_step_3(tmp_path / "runs/two")
     for task in tasks(job):
         os.kill(task, signal.SIGUSR2)
     text = wait_for_job(job, tmp_path / "runs/two.slurm" / f"{job}_0_log.out")

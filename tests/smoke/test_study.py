@@ -97,15 +97,6 @@ def test_the_table_has_every_status_and_the_suggested_command_runs(isopix: Run) 
     done(isopix(*shlex.split(found["command"])[1:], "steps=2"))
 
 
-def test_a_loss_still_falling_at_the_smallest_learning_rate_is_reported(isopix: Run) -> None:
-    code, out, _ = isopix(
-        "search-lr", "igpt.digits", "--out", "lr", *SEARCH, "--max-lr", "0.03", "--min-lr", "0.03"
-    )
-    assert code == 0
-    assert "the loss was still falling at the smallest learning rate" in out
-    assert "the best learning rate is the largest that was tried; search with a larger --max-lr, too" in out
-
-
 TINY = ["depth=1", "width=16", "steps=4", "batch_size=8", "evaluate_images=20", "num_test_images=20"]
 ALL = (
     *("igpt.table1", "igpt.table2", "igpt.table3", "igpt.imagenet-finetuning", "igpt.table4"),
@@ -136,10 +127,7 @@ def test_a_figure_at_micro_scale(isopix: Run, workplace: Path) -> None:
     accuracies = [100 * layer["test_accuracy"] for layer in numbers["layers"]]
     assert row["cells"]["last layer"]["value"] == accuracies[-1]
     assert row["cells"]["best layer"]["value"] == accuracies[numbers["best_index"]]
-    page = (workplace / "out/igpt.figure2/report.html").read_text()
-    assert "<svg" in page
-    assert "digits" in page
-    assert (workplace / "out/igpt.figure2/figures/figure.png").is_file()
+    assert "<svg" in (workplace / "out/igpt.figure2/report.html").read_text()
     before = sorted((workplace / "out").rglob("*.json"))
     assert isopix(*words)[0] == 0
     assert sorted((workplace / "out").rglob("*.json")) == before

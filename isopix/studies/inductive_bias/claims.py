@@ -29,8 +29,7 @@ from isopix.studies.inductive_bias.contrasts import (
     rank_correlation,
 )
 from isopix.studies.inductive_bias.evidence import StudyEvidence, Term
-from isopix.studies.inductive_bias.results import Architecture, Trial
-from isopix.studies.results import ClaimRecord
+from isopix.studies.inductive_bias.results import Architecture, ClaimRecord, Trial
 
 Test = Callable[[StudyEvidence], Iterable[Contrast]]
 
@@ -106,7 +105,7 @@ def _best(evidence: StudyEvidence) -> Iterable[Contrast]:
     """The best network in both uses pix2vec."""
     bests = best_of_others(evidence, lambda trial: -trial.loss)
     found = evidence.mean(
-        ["best"],
+        [("best",)],
         lambda seed, kind: minus(*(loss(each) for each in reversed(bests[seed]))) if seed in bests else None,
         evidence.noise(evidence.blocks, loss),
     )
@@ -114,7 +113,7 @@ def _best(evidence: StudyEvidence) -> Iterable[Contrast]:
     yield make_contrast(evidence, text, "nats", found, predicted)
     chosen = best_of_others(evidence, lambda trial: evidence.probes(trial).validation_accuracy)
     found = evidence.mean(
-        ["best"],
+        [("best",)],
         lambda seed, kind: minus(*map(evidence.accuracy, chosen[seed])) if seed in chosen else None,
         evidence.noise(evidence.blocks, evidence.layers),
     )

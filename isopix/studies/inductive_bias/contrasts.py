@@ -14,11 +14,9 @@ from functools import partial
 import numpy as np
 
 from isopix.core.stats import MIN_POINTS, Z_95, pearson_coefficient, rankdata
-from isopix.studies.claims import Contrast
-from isopix.studies.estimates import ErrorSource, Estimate
-from isopix.studies.inductive_bias.evidence import UNKNOWN, Mean, Read, StudyEvidence, Term, kind_name
-from isopix.studies.inductive_bias.results import Trial
-from isopix.studies.results import ContrastRecord
+from isopix.studies.claims import Contrast, ErrorSource, Estimate
+from isopix.studies.inductive_bias.evidence import UNKNOWN, Mean, Read, StudyEvidence, Term
+from isopix.studies.inductive_bias.results import ContrastRecord, Trial, network_name
 
 MAIN_BLOCKS = ("conv", "mixer", "transformer-1")
 NO_SLOPE = "accuracy does not clearly fall with the loss"
@@ -104,7 +102,7 @@ def at_layers(
     shown = accuracy_regime(evidence, [network[0]], network[1])
     for layer in layers:
         found = encoding_difference(evidence, network, encodings, partial(evidence.accuracy, layer=layer))
-        text = f"accuracy of {kind_name(network)}, layer {layer}: {encodings[0]} − {encodings[1]}"
+        text = f"accuracy of {network_name(network)}, layer {layer}: {encodings[0]} − {encodings[1]}"
         yield make_contrast(evidence, text, "points", found, shown)
 
 
@@ -118,7 +116,7 @@ def encoding_difference(
     """Return the mean over seeds of accuracies of a network with the first encoding minus the second."""
     block, depth = network
     find = evidence.reading(lambda kind: [(block, each, depth) for each in encodings], _pair(read))
-    return evidence.mean([kind_name(network)], find, evidence.noise([block], evidence.layers, networks))
+    return evidence.mean([network], find, evidence.noise([block], evidence.layers, networks))
 
 
 def layer_range(evidence: StudyEvidence, trial: Trial) -> list[Term]:

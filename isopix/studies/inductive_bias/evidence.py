@@ -11,8 +11,8 @@ from jaxtyping import Int
 
 from isopix.core.choices import Pool
 from isopix.recipes.isotropic import ENCODINGS
-from isopix.studies.estimates import Estimate, Noise, PerImage, crossed_estimate
-from isopix.studies.inductive_bias.results import Architecture, ProbedLayers, Trial
+from isopix.studies.claims import Estimate, Noise, PerImage, crossed_estimate
+from isopix.studies.inductive_bias.results import Architecture, ProbedLayers, Trial, network_name
 
 K = TypeVar("K", bound=Hashable)
 
@@ -51,6 +51,7 @@ class Term(NamedTuple):
         return self._replace(weight=factor * self.weight)
 
 
+Kind = tuple[str | int, ...]  # what networks have in common, as ("pix2vec", 3)
 Read = Callable[..., list[Term] | None]  # of one network or several; None where the number is not known
 Find = Callable[[int, Any], list[Term] | None]  # of a seed and a kind; None where there is no such network
 
@@ -125,7 +126,7 @@ class StudyEvidence:
 
         return find
 
-    def mean(self, kinds: Iterable[Hashable], find: Find, noise: Noise | None = None) -> Mean:
+    def mean(self, kinds: Iterable[Kind], find: Find, noise: Noise | None = None) -> Mean:
         """Return the mean over kinds, seeds and test images of the sum of the terms of `find(seed, kind)`."""
         kinds = list(dict.fromkeys(kinds))
         found = {
@@ -137,10 +138,9 @@ class StudyEvidence:
             return UNKNOWN
         rows = [[found[seed][kind] for kind in known] for seed in seeds]
         values = np.array([[sum(term.product for term in terms) for terms in row] for row in rows], float)
-        encodings = [encoding_of(kind) for kind in known]
-        encodings = encodings if all(encodings) else []
+        encodings = [each for kind in known for each in kind if each in ENCODINGS]  # none, or one of each
         estimate = crossed_estimate(values, _per_image(rows), self.groups, noise, encodings)
-        means = dict(zip(map(kind_name, known), values.mean(0).tolist(), strict=True))
+        means = dict(zip(map(network_name, known), values.mean(0).tolist(), strict=True))
         return Mean(estimate, tuple(values.mean(1).tolist()), means)
 
     def noise(self, blocks: Sequence[str], read: Read, networks: int = 2) -> Noise | None:
@@ -170,13 +170,3 @@ def largest_design(known: Mapping[int, Sequence[K]]) -> tuple[list[int], list[K]
         chosen = [kind for kind in kinds if counts[kind] >= least]
         designs.append(([seed for seed, own in known.items() if chosen and {*chosen} <= {*own}], chosen))
     return max(designs, key=lambda design: (len(design[0]) > 1, len(design[0]) * len(design[1])))
-
-
-def encoding_of(kind: Hashable) -> str:
-    """Return the encoding of a kind, as of `("pix2vec", 3)`; empty if it has none."""
-    return next((each for each in kind if each in ENCODINGS), "") if isinstance(kind, tuple) else ""
-
-
-def kind_name(kind: Hashable) -> str:
-    """Return the name of a kind, as `pix2vec-3`."""
-    return "-".join(map(str, kind)) if isinstance(kind, tuple) else str(kind)

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import mean
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from isopix.analysis.embeddings import (
     LevelSimilarity,
@@ -13,7 +14,7 @@ from isopix.analysis.embeddings import (
     fourier_similarity,
     one_hot_similarity,
 )
-from isopix.analysis.inductive_biases import uniform_receptive_field
+from isopix.analysis.inductive_biases import ReceptiveField, uniform_receptive_field
 from isopix.core.random import generator
 from isopix.core.types import Grid
 from isopix.model.positions import Pool
@@ -25,10 +26,10 @@ from isopix.plots.images import reconstruction_grid
 from isopix.plots.study import MeanStd, PoolResults, TrialGroup
 from isopix.plots.style import block_order, display_name
 from isopix.probing.results import PIXEL_COMPONENTS, RAW_PIXELS
-from isopix.studies.inductive_bias.measure import Example
-from isopix.studies.inductive_bias.results import Architecture, Trial
+from isopix.storage.arrays import Arrays, read_arrays
+from isopix.studies.inductive_bias.results import Architecture, ClaimRecord, Trial
+from isopix.studies.inductive_bias.trial import TrialSpec
 from isopix.studies.page import PageFigure
-from isopix.studies.results import ClaimRecord
 
 SIGMAS = (0.1, 0.3, 1.0, 3.0)
 LAYERS_DEPTH = 6  # largest depth whose layers are shown by encoding (the paper's figure 7)
@@ -56,6 +57,34 @@ SHORTER = {  # what the label of the axis says
     "accuracy gain per doubling of depth": "accuracy",
     "convolutions": "conv",
 }
+
+
+class Example(NamedTuple):
+    """A network that represents its block, and the arrays of its file (`TrialSpec.example`)."""
+
+    block: str
+    depth: int
+    arrays: Arrays
+
+    def pictures(self, name: str) -> Tensor:
+        """Return test images: the `original`, its `pixel_mask` [B H W], the `target` or the `prediction`."""
+        return torch.from_numpy(self.arrays[name])
+
+    @property
+    def encoding(self) -> LevelSimilarity:
+        similarity, *numbers = (self.arrays[name].astype(np.float64) for name in LevelSimilarity._fields)
+        return LevelSimilarity(similarity, *map(float, numbers))
+
+    @property
+    def receptive_field(self) -> ReceptiveField:
+        fractions = self.arrays["receptive_field"][-1].astype(np.float64)
+        return ReceptiveField(fractions, self.arrays["receptive_field_samples"])
+
+
+def read_examples(specs: Sequence[TrialSpec]) -> list[Example]:
+    """Return the examples of the trials that are done."""
+    done = [spec for spec in specs if spec.example.is_file() and spec.read().status == "done"]
+    return [Example(spec.architecture[0], spec.architecture[2], read_arrays(spec.example)) for spec in done]
 
 
 def study_figures(

@@ -20,13 +20,11 @@ from isopix.recipes.isotropic import CELLS, ENCODINGS
 from isopix.runs.pretrain import require_validation
 from isopix.runs.series import lr_grid
 from isopix.runs.start import with_absolute_paths
-from isopix.storage.arrays import read_arrays
 from isopix.storage.atomic import LOCK_FILE, exclusive_lock, read_json, write_json
 from isopix.storage.provenance import with_provenance
 from isopix.storage.run_folder import require_new
-from isopix.studies.inductive_bias.measure import Example
-from isopix.studies.inductive_bias.results import Architecture, TrialResult
-from isopix.studies.inductive_bias.trial import TrialSpec, network_name, trial_name
+from isopix.studies.inductive_bias.results import Architecture, TrialResult, network_name, trial_name
+from isopix.studies.inductive_bias.trial import TrialSpec
 
 FILE = "study.json"
 MIN_LR = 0.0001  # the last learning rate that is tried where larger ones diverge
@@ -184,13 +182,6 @@ class Study:
     def results(self) -> dict[str, TrialResult]:
         specs = {spec.name: spec for spec in self.specs}
         return {each: specs[each].read() for each in self.plan.trials}
-
-    def examples(self) -> list[Example]:
-        return [
-            Example(spec.architecture[0], spec.architecture[2], read_arrays(spec.example))
-            for spec in self.specs
-            if spec.example.is_file() and spec.read().status == "done"
-        ]
 
     def _spec(self, architecture: Architecture, seed: int) -> TrialSpec:
         scale = SCALES[self.plan.scale]

@@ -1,7 +1,7 @@
 """The result of `isopix study inductive-bias`, without PyTorch: claims, and a row for each trial."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from statistics import mean, stdev
@@ -13,11 +13,10 @@ from isopix.core.choices import Pool
 from isopix.core.text import Table, format_duration
 from isopix.runs.results import LRTrial
 from isopix.storage.result import Result
-from isopix.studies.results import ClaimRecord, ContrastRecord
 
 T = TypeVar("T")
 Architecture = tuple[str, str, int]  # block, encoding, depth
-PerImage = Annotated[tuple[T, ...], Field(exclude=True)]  # in the file of a trial, not in the study's record
+TrialOnly = Annotated[tuple[T, ...], Field(exclude=True)]  # in the file of a trial, not in the study's record
 
 MISSING = "–"
 POOL_DESCRIPTIONS: dict[Pool, str] = {
@@ -35,6 +34,54 @@ BIASES = (  # title, measurement, layer or channel, decimals
 )
 
 
+Verdict = Literal["holds", "does not hold", "not decided", "cannot be judged"]
+
+
+@dataclass(frozen=True)
+class ContrastRecord:
+    """A difference in `unit` that is positive if the claim is true; no `mean`: it was not measured.
+
+    `values` are the means of each seed, `by_kind` those of each encoding and depth. `effect` is the
+    difference that a study is planned to detect. `regime` says why the networks cannot show it. A contrast
+    that is not `counted` decides nothing.
+    """
+
+    text: str
+    unit: str
+    mean: float | None = None
+    interval: tuple[float, float] | None = None
+    verdict: Verdict = "not decided"
+    needed: str = ""
+    values: tuple[float, ...] = ()
+    by_kind: Mapping[str, float] = field(default_factory=dict)
+    effect: float = 1.0
+    regime: str = ""
+    counted: bool = True
+    adjusted_p: float = 1.0
+
+
+@dataclass(frozen=True)
+class ClaimRecord:
+    """A claim, its verdict, what a decision needs, and its contrasts."""
+
+    letter: str
+    claim: str
+    source: str
+    verdict: Verdict
+    needed: tuple[str, ...]
+    contrasts: tuple[ContrastRecord, ...]
+
+
+def network_name(parts: Iterable[str | int]) -> str:
+    """Return the name of an architecture, or of what several share, as `conv-pix2vec-3`."""
+    return "-".join(map(str, parts))
+
+
+def trial_name(architecture: Architecture, seed: int) -> str:
+    """Return the name of a trial, as `conv-pix2vec-3-seed-0`."""
+    return f"{network_name(architecture)}-seed-{seed}"
+
+
 @dataclass(frozen=True)
 class ProbedLayers:
     """Probes of layers; `correct` is a bit in base 64 for each test image, of a baseline's best layer."""
@@ -42,7 +89,7 @@ class ProbedLayers:
     test_accuracies: tuple[float, ...]
     validation_accuracies: tuple[float, ...]  # everything is chosen by these alone
     best_layer: int
-    correct: PerImage[str] = field(default=(), compare=False)
+    correct: TrialOnly[str] = field(default=(), compare=False)
     num_images: int = 0
 
     @property
@@ -108,7 +155,7 @@ class TrialResult:
     trial: Trial | None = None  # the losses and accuracies of a finished trial
     metrics: dict[str, Any] = field(default_factory=dict)  # of `_metrics`
     environment: dict[str, Any] = field(default_factory=dict)  # versions, device and fingerprint of the data
-    test_groups: PerImage[int] = field(default=(), compare=False)
+    test_groups: TrialOnly[int] = field(default=(), compare=False)
     """The groups of the test images that were probed; empty if each is its own."""
 
     @property

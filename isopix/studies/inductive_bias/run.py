@@ -13,12 +13,11 @@ from isopix.core.signals import Interrupted, stop_requested
 from isopix.studies.executor import Submit, in_processes, in_slurm, run_all, slots_on
 from isopix.studies.inductive_bias.claims import evaluate_claims
 from isopix.studies.inductive_bias.evidence import StudyEvidence
-from isopix.studies.inductive_bias.figures import study_figures
+from isopix.studies.inductive_bias.figures import read_examples, study_figures
 from isopix.studies.inductive_bias.grid import SCALES, Study, StudyPlan
-from isopix.studies.inductive_bias.results import STUDY_POOLS, StudyResult, TrialResult
+from isopix.studies.inductive_bias.results import STUDY_POOLS, ClaimRecord, StudyResult, TrialResult
 from isopix.studies.inductive_bias.trial import TrialSpec, run_trial
 from isopix.studies.page import write_page
-from isopix.studies.results import ClaimRecord
 
 TITLE = "Inductive biases of small isotropic networks"
 
@@ -75,7 +74,7 @@ def write_up(study: Study) -> StudyResult:
     write_page(
         study.path / "report.html",
         result,
-        list(study_figures([each.measured() for each in done.values()], study.examples(), claims)),
+        list(study_figures([each.measured() for each in done.values()], read_examples(study.specs), claims)),
         title=TITLE,
         headline=f"{len(done)} of {len(results)} networks",
         lead="; ".join(result.verdict_counts(pool) for pool in claims),

@@ -1,33 +1,54 @@
-"""Run one trial of a study: train, probe and measure a network, and write its result to one file."""
+"""A trial of a study: a network is trained, probed and measured, and has its result in one file."""
 
+import io
 import multiprocessing
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from traceback import format_exc
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 
+from isopix.analysis.embeddings import LevelSimilarity, embedding_similarity
+from isopix.analysis.inductive_biases import ReceptiveField, color_error, measure_inductive_biases
 from isopix.core.config import from_dict, to_dict
 from isopix.core.device import select_device
+from isopix.core.random import generator
 from isopix.core.signals import handle_stop_signals
 from isopix.core.text import naming
-from isopix.data.dataset import load_dataset
+from isopix.core.types import Images
+from isopix.data.dataset import ImageDataset, load_dataset
+from isopix.data.splits import Split
+from isopix.generate.complete import Reconstruction, reconstruct_images
+from isopix.model.network import Network
+from isopix.model.positions import Pool, pooled_width
+from isopix.probing.baselines import PixelComponents, raw_pixels
 from isopix.probing.config import ProbeConfig
-from isopix.probing.probe import ProbeMethod, probe_measurement
+from isopix.probing.features import extract_features
+from isopix.probing.probe import EvaluatedProbe, ProbeMethod, evaluate_probe, probe_measurement
+from isopix.probing.splits import Features, FeatureSplit, FeatureSplits
 from isopix.recipes.recipe import Recipe
-from isopix.runs.load import load_run
+from isopix.runs.load import LoadedRun, load_run
 from isopix.runs.results import LRTrial
 from isopix.runs.series import train_at_lr, trial_recipe
 from isopix.runs.start import TrainingStart
 from isopix.runs.training_log import RunObserver, unigram_nats, validation_measurement
-from isopix.storage.atomic import exclusive_lock, read_json, write_json
+from isopix.storage.atomic import exclusive_lock, read_json, replace_file, write_json
 from isopix.storage.log import read_log
 from isopix.storage.run_folder import RunFolder
-from isopix.studies.inductive_bias.measure import measure, probe_pools
-from isopix.studies.inductive_bias.results import STUDY_POOLS, Architecture, Trial, TrialResult
+from isopix.studies.inductive_bias.evidence import pack_correct
+from isopix.studies.inductive_bias.results import (
+    STUDY_POOLS,
+    Architecture,
+    PoolProbes,
+    ProbedLayers,
+    Trial,
+    TrialResult,
+    trial_name,
+)
 
 EXAMPLE_DEPTH = 3  # largest depth of an example (the paper's figure 5)
 ENVIRONMENT = (
@@ -82,16 +103,6 @@ class TrialSpec(NamedTuple):
     def fail(self, reason: str, *, traceback: str = "") -> None:
         """Write that the trial failed; the learning rates that diverged stay recorded."""
         self.write(replace(self.read(), status="failed", reason=reason, traceback=traceback))
-
-
-def network_name(architecture: Architecture) -> str:
-    """Return the name of an architecture, as `conv-pix2vec-3`."""
-    return "-".join(map(str, architecture))
-
-
-def trial_name(architecture: Architecture, seed: int) -> str:
-    """Return the name of a trial, as `conv-pix2vec-3-seed-0`."""
-    return f"{network_name(architecture)}-seed-{seed}"
 
 
 def run_trial(spec: TrialSpec, device: str, threads: int | None) -> None:
@@ -166,3 +177,111 @@ def _measured(spec: TrialSpec, trained: LRTrial, device: torch.device) -> TrialR
 def _orphaned() -> bool:
     parent = multiprocessing.parent_process()
     return parent is not None and not parent.is_alive()
+
+
+RECONSTRUCTION_IMAGES, BIAS_IMAGES, EXAMPLE_IMAGES = 256, 64, 6
+PICTURES = ("original", "pixel_mask", "target", "prediction")
+
+
+def measure(loaded: LoadedRun, images: Images, example: Path | None = None) -> dict[str, Any]:
+    """Return color errors of reconstructions, distance preservation by channel, and biases by layer.
+
+    The pictures and the last layer's receptive field are written to the file `example`, if one is given.
+    """
+    seed = loaded.recipe.train.seed
+    found = _reconstruct(loaded, images[:RECONSTRUCTION_IMAGES], seed)
+    error = color_error(found.target, found.mask, found.prediction)
+    encodings = list(map(embedding_similarity, loaded.network.backbone.stem.value_table()))
+    biases = measure_inductive_biases(loaded.network, images[:BIAS_IMAGES], generator(seed, "biases"))
+    if example is not None:
+        pictures = _reconstruct(loaded, images[:EXAMPLE_IMAGES], seed)
+        _write_example(example, pictures, encodings[0], biases.receptive_field[-1])
+    return {
+        "color_error": {
+            "mean_absolute": error.mean_absolute,
+            "histogram": error.histogram,
+            "misplaced_fraction": error.misplaced_fraction,
+            "exact_fraction": found.accuracy,
+        },
+        "distance_preservation": [each.distance_preservation for each in encodings],
+        "effective_rank": [each.effective_rank for each in encodings],
+        "translation_error": biases.translation_error,
+        "permutation_error": biases.permutation_error,
+        "receptive_field_mean": [each.mean_distance for each in biases.receptive_field],
+        "receptive_field_radius_95": [each.radius_95 for each in biases.receptive_field],
+    }
+
+
+def _write_example(path: Path, found: Reconstruction, red: LevelSimilarity, field: ReceptiveField) -> None:
+    assert field.samples is not None, "it was measured"
+    arrays = {
+        **{name: getattr(found, name).numpy() for name in PICTURES},
+        "exact": found.accuracy,
+        **red._replace(similarity=red.similarity.astype(np.float16))._asdict(),
+        "receptive_field": field.fractions[None].astype(np.float32),
+        "receptive_field_samples": field.samples,
+    }
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)
+    replace_file(path, buffer.getvalue())
+
+
+def probe_pools(loaded: LoadedRun, data: ImageDataset, method: ProbeMethod) -> dict[Pool, PoolProbes]:
+    """Probe every layer under each pool, the untrained network, all pixels, and their components."""
+    recipe, device = loaded.recipe, loaded.network.device
+    precision = recipe.train.precision_on(device)
+    widths = [pooled_width(pool, recipe.grid, recipe.model.width) for pool in STUDY_POOLS]
+
+    def read(network: Network) -> FeatureSplits:
+        return _splits(
+            data, lambda images: extract_features(network, images, pool=STUDY_POOLS, precision=precision)
+        )
+
+    def probe(splits: FeatureSplits) -> EvaluatedProbe:
+        return evaluate_probe(splits, method, ProbeConfig(), device=device)
+
+    def probe_pool(together: FeatureSplits, pool: int) -> EvaluatedProbe:
+        return probe(together.map(lambda split: split.map(lambda each: torch.split(each, widths, -1)[pool])))
+
+    def probe_components(fitted: PixelComponents) -> ProbedLayers:
+        return _probed_layers(probe(_splits(data, lambda images: fitted.project(raw_pixels(images)))))
+
+    trained = read(loaded.network)
+    untrained = read(recipe.build(loaded.network.codec).to(device).eval())
+    pixels, found = _probed_layers(probe(_splits(data, raw_pixels))), dict[Pool, PoolProbes]()
+    for index, pool in enumerate(STUDY_POOLS):
+        network = probe_pool(trained, index)
+        components = PixelComponents.fit(data.train.images, widths[index])
+        found[pool] = PoolProbes(
+            network=_probed_layers(network, keep_all=True),
+            untrained=_probed_layers(probe_pool(untrained, index)),
+            raw_pixels=pixels,
+            pixel_components=None if components is None else probe_components(components),
+            majority=network.result.majority_accuracy,
+        )
+    return found
+
+
+def _splits(data: ImageDataset, read: Callable[[Images], Features]) -> FeatureSplits:
+    def features(split: Split) -> FeatureSplit:
+        assert split.labels is not None, "a study requires labels"
+        return FeatureSplit(read(split.images[:]), split.labels, split.groups)
+
+    return FeatureSplits(features(data.train), features(data.validation), features(data.test))
+
+
+def _probed_layers(probed: EvaluatedProbe, *, keep_all: bool = False) -> ProbedLayers:
+    layers, correct = probed.result.layers, probed.correct.cpu().numpy()
+    kept = range(len(layers)) if keep_all else [probed.result.best_index]
+    return ProbedLayers(
+        test_accuracies=tuple(score.test_accuracy for score in layers),
+        validation_accuracies=tuple(score.val_accuracy for score in layers),
+        best_layer=probed.result.best_index,
+        correct=tuple(pack_correct(correct[layer]) for layer in kept),
+        num_images=correct.shape[1],
+    )
+
+
+def _reconstruct(loaded: LoadedRun, images: Images, seed: int) -> Reconstruction:
+    images = images.to(loaded.network.device)
+    return reconstruct_images(loaded.model, images, generator=generator(seed, "hide"))

@@ -2,25 +2,23 @@
 
 from collections.abc import Callable, Sequence
 
-from pydantic import TypeAdapter
-
 from isopix.plots import curves
 from isopix.plots.curves import Bar, ProbePoint, probe_points
 from isopix.plots.style import Figure
-from isopix.probing.results import ProbeResult
 from isopix.recipes import published as pub
 from isopix.recipes.published import Value
 from isopix.studies.papers.igpt_networks import igpt_finetune, igpt_network, igpt_probe, image_size_of
 from isopix.studies.papers.protocol import (
     AUGMENT,
+    TUNED,
     Cell,
     MeasuredRow,
     Read,
     Record,
     Records,
     Setup,
-    accuracy_at,
     cells_of,
+    in_percent,
     low_data_error,
     protocol,
     slug,
@@ -33,9 +31,12 @@ CONCAT = 5  # layers around the best one (section 4.4)
 # Checkpoints of figure 3, as multiples of the interval of probes in training; None is the last step.
 CHECKPOINTS = {"1/16": 1, "1/8": 2, "1/4": 4, "1/2": 8, "all": None}
 PERCENT = {pub.ACCURACY: "%"}
-BEST, LAST = accuracy_at("network.best.test_accuracy"), accuracy_at("network.layers.-1.test_accuracy")
-REFIT = accuracy_at("refit.test_accuracy")
-TUNED = accuracy_at("metrics.accuracy")
+BEST = in_percent(lambda probe: probe.best.test_accuracy)
+LAST = in_percent(lambda probe: probe.network.layers[-1].test_accuracy)
+REFIT = in_percent(lambda probe: probe.refit.test_accuracy)
+# Of one mask at a time, the mean over all.
+BEST_OF_ONE = in_percent(lambda probe: probe.best.ensemble.single_mask)
+TUNED_OF_ONE = in_percent(lambda evaluation: evaluation.metrics.ensemble.single_mask)
 REFIT_NOTE = (
     "The layer and the L2 penalty are selected on validation images; the classifier is then fitted to train "
     "and validation together (section 3.1)."
@@ -51,7 +52,7 @@ FINETUNE_NOTE = (
 def draw_layers(rows: Sequence[MeasuredRow], records: Records) -> tuple[Figure, str] | None:
     """Draw probe accuracy by layer, a curve for each dataset (figure 2)."""
     probes = {
-        row.data: TypeAdapter(ProbeResult).validate_python(records[cell.trial.name])
+        row.data: records[cell.trial.name]
         for row in rows
         for cell in row.cells.values()
         if isinstance(cell, Cell) and cell.trial.name in records
@@ -65,7 +66,7 @@ def draw_layers(rows: Sequence[MeasuredRow], records: Records) -> tuple[Figure, 
 def draw_loss_and_accuracy(rows: Sequence[MeasuredRow], records: Records) -> tuple[Figure, str] | None:
     """Draw probe accuracy against validation loss, a line for each model (figure 3)."""
     done = {row.method: records[row.network.name] for row in rows if row.network.name in records}
-    lines = {method: probe_points(record["log"]) for method, record in done.items()}
+    lines = {method: probe_points(log) for method, log in done.items()}
     lines = {method: points for method, points in lines.items() if any(point.step for point in points)}
     if not lines:
         return None
@@ -127,7 +128,7 @@ def table2(setup: Setup) -> Sequence[MeasuredRow]:
         cells: dict[str, Cell | str] = {**sizes, pub.FEATURES: f"{width:,}", pub.ACCURACY: Cell(trial, BEST)}
         rows.append(MeasuredRow(method, data, network, cells))
         if joined:
-            concatenated = Cell(trial, accuracy_at("network.concat.score.test_accuracy"))
+            concatenated = Cell(trial, in_percent(lambda probe: probe.network.concat.score.test_accuracy))
             cells = {**sizes, pub.FEATURES: f"{CONCAT * width:,}", pub.ACCURACY: concatenated}
             rows.append(MeasuredRow(f"{method}, {CONCAT} layers", data, network, cells))
     return rows
@@ -242,7 +243,7 @@ def at_checkpoint(multiple: int | None, value: Callable[[ProbePoint], float]) ->
     """Return a reader of the probe at a checkpoint in the log of a network."""
 
     def read(record: Record) -> Value | None:
-        points = {point.step: point for point in probe_points(record["log"]) if point.step > 0}
+        points = {point.step: point for point in probe_points(record) if point.step > 0}
         if not points:
             return None
         found = points.get(max(points) if multiple is None else multiple * min(points))
@@ -260,20 +261,16 @@ def at_checkpoint(multiple: int | None, value: Callable[[ProbePoint], float]) ->
 )
 def figure4(setup: Setup) -> Sequence[MeasuredRow]:
     """Autoregressive and BERT pre-training."""
-    rows, of_one = list[MeasuredRow](), accuracy_at("metrics.ensemble.single_mask")
+    rows = list[MeasuredRow]()
     for data in setup.datasets("cifar10", "imagenet-1k"):
         large, bert = igpt_network(setup, "igpt-l"), igpt_network(setup, "igpt-l-bert")
-        probe, tuned = (
-            igpt_probe(setup, large, data, refit_on_validation=True),
-            igpt_finetune(setup, large, data),
-        )
+        probe = igpt_probe(setup, large, data, refit_on_validation=True)
+        tuned = igpt_finetune(setup, large, data)
         cells: dict[str, Cell | str] = {pub.PROBE: Cell(probe, BEST), pub.FINETUNED: Cell(tuned, TUNED)}
         rows.append(MeasuredRow("autoregressive", data, large, cells))
         probe = igpt_probe(setup, bert, data, mask_ensemble=NUM_MASKS)
         tuned = igpt_finetune(setup, bert, data, masks=NUM_MASKS)
-        cells = cells_of(
-            probe, {pub.PROBE: accuracy_at("network.best.ensemble.single_mask"), pub.PROBE_VOTE: BEST}
-        )
-        cells |= cells_of(tuned, {pub.FINETUNED: of_one, pub.FINETUNED_VOTE: TUNED})
+        cells = cells_of(probe, {pub.PROBE: BEST_OF_ONE, pub.PROBE_VOTE: BEST})
+        cells |= cells_of(tuned, {pub.FINETUNED: TUNED_OF_ONE, pub.FINETUNED_VOTE: TUNED})
         rows.append(MeasuredRow("BERT", data, bert, cells))
     return rows

@@ -88,7 +88,7 @@ def existing_runs(words: Sequence[str]) -> dict[str, str]:
     return {name: str(Path(path).resolve()) for name, path in pairs.items()}
 
 
-Record = Mapping[str, Any]
+Record = Any  # the result of a trial, or the log of a network
 Records = Mapping[str, Record]  # of the trials that are done, by name
 Read = Callable[[Record], Value | None]  # reads a number of a record; None: it has no such number
 
@@ -129,28 +129,26 @@ def cells_of(trial: ProtocolTrial, reads: Mapping[str, Read]) -> dict[str, Cell 
     return {column: Cell(trial, read) for column, read in reads.items()}
 
 
-def accuracy_at(path: str) -> Read:
-    """Return a reader of the accuracy, in per cent, at a path, as `network.best.test_accuracy`."""
+def in_percent(accuracy: Callable[[Any], float | None]) -> Read:
+    """Return a reader of the accuracy of a result, in per cent."""
 
     def read(record: Record) -> Value | None:
-        found: Any = record
-        for name in path.split("."):
-            if name == "best":
-                found = found["layers"][found["best_index"]]
-            else:
-                found = found[int(name) if isinstance(found, list) else name]
+        found = accuracy(record)
         return None if found is None else Value(100 * found)
 
     return read
+
+
+TUNED = in_percent(lambda evaluation: evaluation.metrics.accuracy)  # of a fine-tuned network
 
 
 def low_data_error(method: str, labels_per_class: int) -> Read:
     """Return a reader of the test error with few labels; it finds None if that number was not tried."""
 
     def read(record: Record) -> Value | None:
-        for each in record["results"].get(method, ()):
-            if each["labels_per_class"] == labels_per_class:
-                errors = [100 * error for error in each["errors"]]
+        for each in record.results.get(method, ()):
+            if each.labels_per_class == labels_per_class:
+                errors = [100 * error for error in each.errors]
                 return Value(mean(errors), stdev(errors) if len(errors) > 1 else 0.0)
         return None
 

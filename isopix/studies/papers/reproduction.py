@@ -1,10 +1,9 @@
 """Reproduction: the trials of protocols in a folder, run once each and resumed, and the tables of them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from isopix.core.config import from_dict, to_dict
 from isopix.core.text import printable_lines
@@ -13,8 +12,8 @@ from isopix.runs.resume import check_same_settings, folder_of_runs
 from isopix.storage.atomic import read_json, replace_file, write_json
 from isopix.studies.page import PageFigure, write_page
 from isopix.studies.papers.protocol import MeasuredRow, PaperProtocol, Records, Setup
-from isopix.studies.papers.results import ReproductionResult, TrialState
 from isopix.studies.papers.trials import Pretrain, ProtocolTrial, RunVerb
+from isopix.studies.results import ReproductionResult, TrialState
 
 
 class Reproduction:
@@ -65,8 +64,8 @@ class Reproduction:
         chosen = None if selection is None else dict(selection)
         return self._write(trial, TrialState(state.settings, "done", "", str(record), chosen))
 
-    def records(self, trials: Sequence[ProtocolTrial]) -> dict[str, Mapping[str, Any]]:
-        """Return the numbers of the trials that are done, by name, from their run folders."""
+    def records(self, trials: Sequence[ProtocolTrial]) -> Records:
+        """Return the results of the trials that are done, by name, from their run folders."""
         states = [(trial, self.state(trial)) for trial in trials]
         done = [(trial, state) for trial, state in states if state.status == "done"]
         return {trial.name: trial.read(self.path / state.record) for trial, state in done}

@@ -1,21 +1,22 @@
 """Trials of a protocol: each trains or measures a network with one or several of the package's verbs."""
 
 import abc
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from isopix.core.config import to_dict
 from isopix.core.overrides import override, parse
 from isopix.data.dataset import DataConfig
+from isopix.finetuning.results import EvaluationResult
+from isopix.probing.results import LowDataResult, ProbeResult
 from isopix.recipes import registry
 from isopix.recipes.cost import recipe_cost
 from isopix.recipes.recipe import Recipe
 from isopix.recipes.results import ModelCost
 from isopix.runs.start import finetune_recipe
-from isopix.storage.atomic import read_json
 from isopix.storage.log import read_log
 from isopix.storage.run_folder import RunFolder
 from isopix.train.stopping import best_evaluation, has_val_accuracy
@@ -48,8 +49,9 @@ class ProtocolTrial(abc.ABC):
     def run(self, run_verb: RunVerb, runs: Path) -> Outcome:
         """Run the trial, or continue it after an interruption."""
 
-    def read(self, record: Path) -> Mapping[str, Any]:
-        return read_json(record)
+    @abc.abstractmethod
+    def read(self, record: Path) -> Any:
+        """Return the result in the file of an outcome, or the log of a network."""
 
     @abc.abstractmethod
     def trainings(self) -> Sequence[Recipe]:
@@ -84,9 +86,9 @@ class Pretrain(ProtocolTrial):
             _train(run_verb, self.folder(runs), "pretrain", self.recipe)
         return Outcome(RunFolder(self.folder(runs)).recipe)
 
-    def read(self, record: Path) -> Mapping[str, Any]:
+    def read(self, record: Path) -> list[dict[str, Any]]:
         log = RunFolder(record.parent).log
-        return {"log": read_log(log) if log.is_file() else []}
+        return read_log(log) if log.is_file() else []
 
     def finetune(self, run_verb: RunVerb, runs: Path, out: Path, settings: Sequence[str]) -> None:
         if self.from_scratch:
@@ -121,6 +123,9 @@ class Measure(ProtocolTrial):
         run = self.network.folder(runs)
         return Outcome(run_verb(self.verb, run, *self.settings, data=self.data, **self.options))
 
+    def read(self, record: Path) -> ProbeResult | LowDataResult:
+        return ProbeResult.read(record) if self.verb == "probe" else LowDataResult.read(record)
+
 
 @dataclass(frozen=True)
 class FineTune(ProtocolTrial):
@@ -145,24 +150,27 @@ class FineTune(ProtocolTrial):
         tried = list[TriedRun]()
         for words in self.grid:
             tried.append(self._try(run_verb, runs, words))
-            accuracies = [each.accuracy for each in tried if not each.problem]
-            if self.sequential and len(accuracies) > 1 and accuracies[-1] < accuracies[-2]:
+            done = [each for each in tried if not each.problem]
+            if self.sequential and done[1:] and done[-1].validation_accuracy < done[-2].validation_accuracy:
                 break
-        best = max(tried, key=lambda each: each.accuracy)
-        if best.problem:
-            raise RuntimeError(f"every fine-tuning of {self.name} failed: {best.problem}")
-        tested = self._refit(run_verb, runs, best) if self.refit else best.run
-        selection = {"selected": list(best.settings), "step": best.step}
+        if not done:
+            raise RuntimeError(f"every fine-tuning of {self.name} failed: {tried[0].problem}")
+        best = max(done, key=lambda each: each.validation_accuracy)
+        tested = self._refit(run_verb, runs, best) if self.refit else runs / self.name / best.run
         record = run_verb("evaluate", tested, mask_ensemble=self.mask_ensemble)
-        return Outcome(record, {**selection, "tried": [each.record() for each in tried]})
+        selection = {"selected": list(best.settings), "step": best.step}
+        return Outcome(record, {**selection, "tried": list(map(to_dict, tried))})
+
+    def read(self, record: Path) -> EvaluationResult:
+        return EvaluationResult.read(record)
 
     def _try(self, run_verb: RunVerb, runs: Path, words: tuple[str, ...]) -> "TriedRun":
         run = runs / self.name / "-".join(words).replace("/", "-")
         try:
             self.network.finetune(run_verb, runs, run, (*self.settings, *words, NO_TEST))
         except RuntimeError as error:  # it diverged; others may not
-            return TriedRun(words, run, problem=str(error).partition("\n")[0])
-        return TriedRun(words, run, *kept_weights(run))
+            return TriedRun(words, run.name, problem=str(error).partition("\n")[0])
+        return TriedRun(words, run.name, *kept_weights(run))
 
     def _refit(self, run_verb: RunVerb, runs: Path, best: "TriedRun") -> Path:
         if best.step == 0:
@@ -173,19 +181,15 @@ class FineTune(ProtocolTrial):
         return out
 
 
-class TriedRun(NamedTuple):
+@dataclass(frozen=True)
+class TriedRun:
     """A run of a grid, the step whose weights are kept, their validation accuracy, and why it has none."""
 
     settings: tuple[str, ...]
-    run: Path
+    run: str
     step: int = 0
-    accuracy: float = -math.inf
+    validation_accuracy: float = 0.0
     problem: str = ""
-
-    def record(self) -> dict[str, Any]:
-        accuracy = None if self.problem else self.accuracy
-        own = {"settings": list(self.settings), "run": self.run.name, "validation_accuracy": accuracy}
-        return {**own, "problem": self.problem}
 
 
 def kept_weights(run: Path) -> tuple[int, float]:

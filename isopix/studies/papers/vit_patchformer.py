@@ -7,13 +7,14 @@ from isopix.recipes import patchformer, published, vit
 from isopix.recipes.published import Value
 from isopix.recipes.recipe import Recipe
 from isopix.studies.papers.protocol import (
+    TUNED,
     Cell,
     MeasuredRow,
     Read,
     Record,
     Setup,
-    accuracy_at,
     cells_of,
+    in_percent,
     low_data_error,
     protocol,
     slug,
@@ -71,7 +72,12 @@ def finetuning(setup: Setup) -> Sequence[MeasuredRow]:
     }
     trials = {method: _finetune(setup, network, data) for method, network in networks.items()}
     return [
-        MeasuredRow(method, data, trial.network, {ACCURACY: Cell(trial, accuracy_at("metrics.accuracy"))})
+        MeasuredRow(
+            method,
+            data,
+            trial.network,
+            {ACCURACY: Cell(trial, TUNED)},
+        )
         for method, trial in trials.items()
     ]
 
@@ -138,10 +144,10 @@ def _patchformer_rows(setup: Setup, read: Read) -> Sequence[MeasuredRow]:
 @protocol("patchformer.table1", units=PERCENT, published=published.PATCHFORMER_TOP_1, note=PATCHFORMER_NOTE)
 def top_1(setup: Setup) -> Sequence[MeasuredRow]:
     """Top-1 accuracy with 1, 10 and 20 % of the labels."""
-    return _patchformer_rows(setup, accuracy_at("metrics.accuracy"))
+    return _patchformer_rows(setup, TUNED)
 
 
 @protocol("patchformer.table2", units=PERCENT, published=published.PATCHFORMER_TOP_5, note=PATCHFORMER_NOTE)
 def top_5(setup: Setup) -> Sequence[MeasuredRow]:
     """Top-5 accuracy with 1, 10 and 20 % of the labels."""
-    return _patchformer_rows(setup, accuracy_at("metrics.top5_accuracy"))
+    return _patchformer_rows(setup, in_percent(lambda found: found.metrics.top5_accuracy))

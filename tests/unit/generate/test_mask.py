@@ -120,7 +120,7 @@ def test_a_file_hides_its_white_or_its_transparent_pixels(tmp_path: Path) -> Non
 UNKNOWN = "is neither a file nor a mask; allowed: half, rows:ROWS, rectangle:TOP,LEFT"
 WRONG: dict[str, tuple[MaskLike, str]] = {
     "an unknown word": ("blob", UNKNOWN),
-    "all rows": ("rows:6", "rows must be between 1 and 5 for this model; got 6"),
+    "all rows": ("rows:6", r"mask rows:6 hides nothing \(image 0\)"),
     "beyond the picture": ("rectangle:0.5,0.5,0.6,0.5", "3, 4, 3.6, 4 pixels; it must lie inside"),
     "everything": ("rectangle:0,0,6,8", "hides every position; at least one must be visible"),
     "nothing": ("brush:1,99,99", r"mask brush:1,99,99 hides nothing \(image 0\)"),

@@ -144,5 +144,5 @@ def test_only_an_empty_folder_is_filled(tmp_path: Path) -> None:
     names = {"README.md", "config.json", "model.safetensors", "preprocessor_config.json"}
     assert set(files(folder(tmp_path))) == names
     before = files(tmp_path)
-    assert "exists already" in refusal(folder, tmp_path)
+    assert "is not empty; choose another --out" in refusal(folder, tmp_path)
     assert files(tmp_path) == before

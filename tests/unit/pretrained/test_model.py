@@ -213,7 +213,7 @@ def test_a_masked_model_neither_samples_nor_omits_a_start_token_nor_takes_any_ma
 def test_saving_over_something_is_refused(causal: PretrainedModel, tmp_path: Path, name: str) -> None:
     (tmp_path / "mine.txt").write_text("mine")
     target: dict[str, Any] = {"file": tmp_path / "mine.txt", "folder": tmp_path}
-    assert "choose another folder" in refusal(isopix.save, causal, target[name])
+    assert "another --out" in refusal(isopix.save, causal, target[name])
 
 
 def test_a_device_of_pytorch_is_taken_and_another_is_refused(pristine: Path) -> None:

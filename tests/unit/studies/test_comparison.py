@@ -3,7 +3,7 @@
 import json
 import math
 import operator
-from collections.abc import Callable
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import pytest
 from scipy import stats
 
 import isopix
+from isopix.core.config import to_dict
 from isopix.storage.result import Measurement
 from isopix.studies.comparison import crossed_mean
 from tests.unit.reporting.cases import measurement
@@ -47,7 +48,7 @@ def write_run(
     test = {"kind": "evaluation", "step": steps, "split": "test", "images": len(correct)}
     (path / "recipe.json").write_text(json.dumps(recipe))
     (path / "environment.json").write_text(json.dumps(environment))
-    test["measurement"] = (measured or measurement()).to_dict()
+    test["measurement"] = to_dict(measured or measurement())
     (path / "log.jsonl").write_text(json.dumps({**test, "accuracy": float(correct.mean())}) + "\n")
     hashes = np.arange(len(correct)) if hashes is None else hashes
     arrays = {} if groups is None else {"groups": groups}
@@ -174,52 +175,24 @@ def test_records_that_differ_in_what_matters_are_notes(tmp_path: Path, correct: 
     differ = [note for note in found.notes if "differ" in note]
     assert differ == ["a and b differ in labels seen in training (1,437; 50)"]
     [saved] = json.loads((tmp_path / "out.json").read_text())["comparisons"]
-    assert saved["measurements"] == [[record.to_dict()], [changed.to_dict()]]
+    assert saved["measurements"] == [[to_dict(record)], [to_dict(changed)]]
 
 
-Change = Callable[[Path, np.ndarray], None]
-
-
-def replace_run(path: Path, correct: np.ndarray, **changes: Any) -> None:
-    for file in path.iterdir():
-        file.unlink()
-    path.rmdir()
-    write_run(path, correct, **{"seed": 1, "subset": 2, **changes})
-
-
-REFUSED: dict[str, tuple[Change, str]] = {
-    "other labels": (
-        lambda path, correct: replace_run(path, correct, data="other"),
-        "tuned-1-2 and .*scratch-1-2 have different images, splits or labels",
-    ),
-    "other test images": (
-        lambda path, correct: replace_run(path, correct, hashes=np.arange(NUM_IMAGES) + 1),
-        "were evaluated on different test images",
-    ),
-    "other settings in a group": (
-        lambda path, correct: replace_run(path, correct, steps=9),
-        r"scratch-1-2 and .*scratch-0-0 differ in train\.steps \(9, 5\)",
-    ),
-    "the same run twice": (
-        lambda path, correct: replace_run(path, correct, subset=1),
-        "scratch-1-1 and .*scratch-1-2 have the same seed and labels",
-    ),
-    "a missing run": (
-        lambda path, correct: replace_run(path, correct, subset=3),
-        r"scratch has 6 of 8 runs: none with train\.seed=0 data\.seed=0 data\.subset=3",
-    ),
-    "an unfinished run": (
-        lambda path, correct: (path / "log.jsonl").write_text("") and None,
-        "scratch-1-2 has no test accuracy yet; resume it with: isopix resume",
-    ),
-}
-
-
-@pytest.mark.parametrize(("change", "message"), REFUSED.values(), ids=list(REFUSED))
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"data": "other"}, "tuned-1-2 and .*scratch-1-2 have different images, splits or labels"),
+        ({"hashes": np.arange(NUM_IMAGES) + 1}, "were evaluated on different test images"),
+        ({"steps": 9}, r"scratch-1-2 and .*scratch-0-0 differ in train\.steps \(9, 5\)"),
+        ({"subset": 1}, "scratch-1-1 and .*scratch-1-2 have the same seed and labels"),
+        ({"subset": 3}, r"scratch has 6 of 8 runs: none with train\.seed=0 data\.seed=0 data\.subset=3"),
+    ],
+)
 def test_runs_that_are_no_pairs_are_refused(
-    runs: Path, correct: np.ndarray, change: Change, message: str
+    runs: Path, correct: np.ndarray, changes: dict[str, Any], message: str
 ) -> None:
-    change(runs / "scratch-1-2", correct[1, 1, 2])
+    shutil.rmtree(runs / "scratch-1-2")
+    write_run(runs / "scratch-1-2", correct[1, 1, 2], **{"seed": 1, "subset": 2, **changes})
     with pytest.raises(ValueError, match=message):
         isopix.compare(f"{runs}/tuned-*", baseline=f"{runs}/scratch-*")
 
@@ -231,3 +204,6 @@ def test_places_without_runs_are_refused(runs: Path, tmp_path: Path) -> None:
         isopix.compare(f"{runs}/tuned-*")
     with pytest.raises(ValueError, match="are not paired"):
         isopix.compare(f"{runs}/tuned-0-*", baseline=f"{runs}/scratch-*")
+    (runs / "scratch-0-0" / "log.jsonl").write_text("")
+    with pytest.raises(ValueError, match="scratch-0-0 has no test accuracy yet; resume it with: isopix"):
+        isopix.compare(f"{runs}/tuned-*", baseline=f"{runs}/scratch-*")

@@ -94,10 +94,6 @@ def test_missing_networks_leave_a_claim_open(missing: str, letters: str) -> None
         assert "needs networks that are missing" in {each.needed for each in result.contrasts}
 
 
-def test_no_trials_decide_nothing() -> None:
-    assert set(World().verdicts().values()) == {"not decided"}
-
-
 @pytest.mark.parametrize("letter", LETTERS)
 def test_a_seed_that_has_only_begun_changes_no_number(letter: str) -> None:
     made = WORLDS[letter](1)

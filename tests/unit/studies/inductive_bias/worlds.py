@@ -10,8 +10,7 @@ import numpy as np
 from isopix.recipes.isotropic import ENCODINGS
 from isopix.studies.inductive_bias.claims import evaluate_claims
 from isopix.studies.inductive_bias.evidence import StudyEvidence, pack_correct
-from isopix.studies.inductive_bias.results import Architecture, PoolProbes, ProbedLayers, Trial
-from isopix.studies.results import ClaimRecord
+from isopix.studies.inductive_bias.results import Architecture, ClaimRecord, PoolProbes, ProbedLayers, Trial
 
 BLOCKS = ("conv", "mixer", "transformer-1")
 CELLS = [(block, encoding, depth) for block in BLOCKS for encoding in ENCODINGS for depth in (1, 3, 6)]

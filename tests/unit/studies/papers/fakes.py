@@ -2,11 +2,16 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from isopix.finetuning.results import ClassificationMetrics, EvaluationResult
+from isopix.probing.results import ConcatScore, FewLabels, LowDataResult
 from isopix.recipes.recipe import Recipe
+from isopix.storage.result import EnsembleAccuracy, Result
 from isopix.storage.run_folder import RunFolder
+from tests.unit.reporting.cases import call, evidence, scores
 
 Score = Callable[[Sequence[str]], tuple[float, float]]  # validation and test accuracy by the settings
 
@@ -30,24 +35,35 @@ class FakeVerbs:
             raise self.errors[command]
         if command in ("pretrain", "finetune"):
             return self._run(folder, settings)
-        record: Mapping[str, Any] = getattr(self, command.replace("-", "_"))(folder, options)
+        found: Result = getattr(self, command.replace("-", "_"))(folder, options)
         path = folder / command / f"{options.get('data')}-{len(options)}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(record))
-        return path
+        return found.saved(path).path or path
 
-    def evaluate(self, run: Path, options: Mapping[str, Any]) -> Mapping[str, Any]:
+    def evaluate(self, run: Path, options: Mapping[str, Any]) -> Result:
         test = json.loads((run / "test.json").read_text())
-        return {"metrics": {"accuracy": test, "top5_accuracy": None, "ensemble": {"single_mask": test}}}
+        metrics = ClassificationMetrics(9, test, (0, 1), 1.0, None, (), (), EnsembleAccuracy(test, test))
+        shared: Any = {"data": "digits", "step": 9, "mask_ensemble": 0, "precision": "fp32", "classes": ()}
+        return EvaluationResult(call=call("evaluate"), metrics=metrics, **shared)
 
-    def probe(self, run: Path, options: Mapping[str, Any]) -> Mapping[str, Any]:
-        layer = {"test_accuracy": 0.25, "ensemble": {"single_mask": 0.2}}
-        network = {"layers": [layer, {**layer, "test_accuracy": 0.75}], "best_index": 0}
-        return {"network": {**network, "concat": {"score": layer}}, "refit": {"test_accuracy": 0.3}}
+    def probe(self, run: Path, options: Mapping[str, Any]) -> Result:
+        found = scores([0.25, 0.75])
+        layers = [replace(each, ensemble=EnsembleAccuracy(0.2, 0.2)) for each in found.layers]
+        concat = ConcatScore((0, 1), layers[0])
+        network = replace(found, layers=tuple(layers), best_index=0, concat=concat)
+        return evidence(network=network, refit=replace(layers[0], test_accuracy=0.3))
 
-    def low_data(self, run: Path, options: Mapping[str, Any]) -> Mapping[str, Any]:
-        results = [{"labels_per_class": count, "errors": [0.09, 0.1, 0.11]} for count in options["labels"]]
-        return {"results": dict.fromkeys(("trained", "untrained", "raw pixels", "fine-tuned"), results)}
+    def low_data(self, run: Path, options: Mapping[str, Any]) -> Result:
+        found = tuple(FewLabels(each, 9, 9, (), (0.09, 0.1, 0.11)) for each in options["labels"])
+        results = dict.fromkeys(("trained", "untrained", "raw pixels", "fine-tuned"), found)
+        shared: Any = {
+            "data": "digits",
+            "step": 9,
+            "precision": "fp32",
+            "select": "validation",
+            "pool": "mean",
+        }
+        return LowDataResult(call=call("low-data"), method={}, results=results, **shared)
 
     def _run(self, out: Path, settings: Sequence[str]) -> Path:
         """Write a run whose accuracies are best at step 20."""

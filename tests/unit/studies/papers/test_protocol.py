@@ -84,9 +84,9 @@ def test_checkpoints_of_figure_3_are_read_from_the_log() -> None:
         for step in steps
     ]
     losses = [igpt.at_checkpoint(each, lambda point: point.loss) for each in igpt.CHECKPOINTS.values()]
-    found = [read({"log": log}) for read in losses]
+    found = [read(log) for read in losses]
     assert found == [Value(3.0 - each / 1e6) for each in (65_500, 131_000, 262_000, 524_000, 1_000_000)]
-    assert losses[0]({"log": []}) is None
+    assert losses[0]([]) is None
 
 
 def test_fine_tuning_is_as_published() -> None:

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
+from isopix.finetuning.results import EvaluationResult
 from isopix.recipes import igpt
 from isopix.recipes.cost import recipe_cost
 from isopix.recipes.published import TableRow, Value
 from isopix.recipes.recipe import Recipe
-from isopix.storage.atomic import read_json
 from isopix.studies.papers.protocol import Setup, find_protocol
 from isopix.studies.papers.reproduction import Reproduction, write_table
-from isopix.studies.papers.results import ReproductionResult
 from isopix.studies.papers.trials import NO_TEST, FineTune, Pretrain, kept_weights
+from isopix.studies.results import ReproductionResult
 from tests.unit.studies.papers.fakes import FakeVerbs
 
 GRID = (("optimizer.lr=0.1",), ("optimizer.lr=0.01",), ("optimizer.lr=0.001",))
@@ -38,7 +38,7 @@ def test_the_grid_is_selected_on_validation_and_not_on_test(tmp_path: Path) -> N
     outcome = finetune().run(commands, tmp_path)
     assert outcome.selection["selected"] == ["optimizer.lr=0.01"]
     assert outcome.selection["step"] == 20
-    assert read_json(outcome.record)["metrics"]["accuracy"] == 0.2
+    assert EvaluationResult.read(outcome.record).metrics.accuracy == 0.2
     assert [name for name, _, _ in commands.calls].count("evaluate") == 1
     assert all(NO_TEST in words for name, _, words in commands.calls if name == "finetune")
 
