@@ -132,17 +132,12 @@ def of_rank(message: str) -> str:
     return f"rank {ranks.rank()}: {text}"
 
 
-def say_error(message: str) -> None:
-    """Print one line to standard error."""
-    sys.stderr.write(f"{message}\n")
-
-
 def say_stop(message: str, code: int) -> None:
     """Print the message of a stop, or leave it and the exit code to the process of `--devices`."""
     if file := os.environ.get(STOP_FILE):
         Path(file).write_text(f"{code} {message}")
     elif message:
-        say_error(message)
+        warn(message)
 
 
 def submit(

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from cyclopts import App, CycloptsError, Parameter
 from rich.protocol import is_renderable
 
-from isopix.cli.console import Json, Plugins, console, open_console, say_wrapped, show, show_json
+from isopix.cli.console import Json, Plugins, console, open_console, say_wrapped, show, show_json, warn
 from isopix.cli.errors import format_error, with_option_names
 from isopix.cli.launch import (
     Devices,
@@ -20,7 +20,6 @@ from isopix.cli.launch import (
     check_command,
     launch_ranks,
     of_rank,
-    say_error,
     say_stop,
     submit,
 )
@@ -111,7 +110,7 @@ def _run(options: list[str]) -> None:
     command(*given.args, **given.kwargs)
 
 
-def _exit(error: BaseException, message: str, code: int, say: Callable[[str], None] = say_error) -> None:
+def _exit(error: BaseException, message: str, code: int, say: Callable[[str], None] = warn) -> None:
     if os.environ.get("ISOPIX_DEBUG"):
         raise error
     first = next(iter(message.strip().splitlines()), type(error).__name__)

@@ -114,18 +114,14 @@ def _settings(cls: Any, values: Any, path: str) -> Any:
 
 
 def _part(cls: type[Part], values: Any, path: str) -> tuple[type[Part], Any]:
-    kinds = kinds_of(cls)
-    known = f"known: {', '.join(sorted(kinds))}"
-    if isinstance(values, str):
-        values = {"kind": values}
-    if not isinstance(values, Mapping):
-        raise ValueError(f"'{path}' is {_shown(values)}; {known}")
+    kinds, values = kinds_of(cls), values if isinstance(values, Mapping) else {"kind": values}
     if cls in kinds.values() and "kind" not in values:
         return cls, values
     kind = values.get("kind")
     if not isinstance(kind, str) or kind not in kinds:
         hint = did_you_mean(kind, kinds) if isinstance(kind, str) else ""
-        raise ValueError(f"'{_inside(path, 'kind')}' is {_shown(kind)}; {hint}{known}")
+        known = ", ".join(sorted(kinds))
+        raise ValueError(f"'{_inside(path, 'kind')}' is {_shown(kind)}; {hint}known: {known}")
     return kinds[kind], {name: value for name, value in values.items() if name != "kind"}
 
 

@@ -2,7 +2,6 @@
 
 import pytest
 
-from isopix.storage import checkpoint
 from isopix.storage.atomic import exclusive_lock
 from isopix.storage.run_folder import start_run
 from tests.run_folders import create_run
@@ -72,20 +71,6 @@ def test_the_lock_of_a_start_in_an_existing_folder_is_held(tmp_path):
         assert (tmp_path / "lock").is_file()
         with pytest.raises(ValueError, match="is in use by process"):
             exclusive_lock(tmp_path, "run folder").__enter__()
-
-
-def test_a_run_with_a_checkpoint_stays_when_training_fails(tmp_path):
-    out = tmp_path / "run"
-    out.mkdir()
-
-    def start() -> None:
-        with start_run(out) as run:
-            checkpoint.save_checkpoint(run.checkpoints / "step-00000000", {}, {"state": {"step": 0}})
-            raise RuntimeError
-
-    with pytest.raises(RuntimeError):
-        start()
-    assert checkpoint.is_intact(out / "checkpoints" / "step-00000000")
 
 
 @pytest.mark.parametrize("text", ["", '{"process": 999999999, "host": "here"}'])
