@@ -230,15 +230,13 @@ def inline_svg(figure: Figure, *, name: str, alt: str) -> str:
     )
     head = re.search(r'<svg [^>]*viewBox="([^"]*)"[^>]*>', text)
     assert head is not None
-    label, width = html.escape(alt), _least_width(text, float(head[1].split()[2]))
-    start = f'<svg viewBox="{head[1]}" role="img" aria-label="{label}" style="min-width: {width}px">'
-    return start + text[head.end() :]
-
-
-def _least_width(text: str, width: float) -> int:
-    """Return the width in px at which the smallest text of a drawing of this width is readable."""
     sizes = [float(size) for size in re.findall(r"<text\b[^>]*?\bfont(?:-size)?: [^;\"]*?([\d.]+)px", text)]
-    return math.ceil(width * SMALLEST_TEXT / min(sizes)) if sizes else 0
+    # The width in px at which the smallest text is readable.
+    width = math.ceil(float(head[1].split()[2]) * SMALLEST_TEXT / min(sizes)) if sizes else 0
+    start = (
+        f'<svg viewBox="{head[1]}" role="img" aria-label="{html.escape(alt)}" style="min-width: {width}px">'
+    )
+    return start + text[head.end() :]
 
 
 @figure_style()

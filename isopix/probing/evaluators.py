@@ -1,7 +1,6 @@
 """Evaluators that measure features during training: k-nearest neighbors and a linear probe."""
 
 from dataclasses import replace
-from typing import Any
 
 import torch
 
@@ -17,7 +16,6 @@ from isopix.probing.config import ProbeConfig
 from isopix.probing.features import extract_features
 from isopix.probing.methods import L2_PENALTY, LbfgsProbe, knn_accuracy
 from isopix.probing.probe import evaluate_probe
-from isopix.probing.results import LayerScore
 from isopix.probing.splits import FeatureSplit, FeatureSplits
 from isopix.storage.atomic import write_json
 from isopix.storage.result import Measurement
@@ -102,7 +100,11 @@ class LinearProbe(EvaluatorSpec):
                 found = evaluate_probe(parts, METHOD, ProbeConfig(), device=network.device).result
             except RuntimeError as error:
                 raise EvaluationError(str(error).splitlines()[0]) from error
-            layers = list(map(_as_record, found.layers))
+            layers = [
+                {"layer": each.layer, "l2": each.selected[L2_PENALTY], "accuracy": each.test_accuracy}
+                | dict(zip(("low", "high"), each.interval, strict=True))
+                for each in found.layers
+            ]
             if context.history is not None:
                 context.history.mkdir(parents=True, exist_ok=True)
                 record = {
@@ -127,9 +129,3 @@ class LinearProbe(EvaluatorSpec):
 def _features(network: Network, split: Split, precision: Precision, pool: Pool | None) -> FeatureSplit:
     assert split.labels is not None, "checked by check_data"
     return FeatureSplit(extract_features(network, split.images, pool=pool, precision=precision), split.labels)
-
-
-def _as_record(score: LayerScore) -> dict[str, Any]:
-    low, high = score.interval
-    l2, accuracy = score.selected[L2_PENALTY], score.test_accuracy
-    return {"layer": score.layer, "l2": l2, "accuracy": accuracy, "low": low, "high": high}

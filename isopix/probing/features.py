@@ -168,7 +168,11 @@ class NetworkFeatures(FeatureSource):
         read = [config.features, config.pool, config.start_token, config.layer, self.precision]
         masks = [config.mask_ensemble, config.seed if config.mask_ensemble else None]
         settings = json.dumps([*read, *masks, dict(self.settings)], sort_keys=True)
-        return hash_bytes(settings.encode(), _hash_weights(self.model.network))
+        state = hashlib.blake2b(digest_size=16)
+        for name, tensor in sorted(self.model.network.tensors().items()):
+            state.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
+            state.update(tensor.cpu().contiguous().flatten().view(torch.uint8).numpy().data)
+        return hash_bytes(settings.encode(), state.digest())
 
 
 def _by_all_ranks(extract: Callable[[slice], Features], num_images: int, size: int) -> Iterator[Features]:
@@ -183,14 +187,6 @@ def _by_all_ranks(extract: Callable[[slice], Features], num_images: int, size: i
             dist.all_gather(parts, padded)
             features = torch.cat(parts, 1)[:, : num_images - start]
         yield features
-
-
-def _hash_weights(network: Network) -> bytes:
-    state = hashlib.blake2b(digest_size=16)
-    for name, tensor in sorted(network.tensors().items()):
-        state.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
-        state.update(tensor.cpu().contiguous().flatten().view(torch.uint8).numpy().data)
-    return state.digest()
 
 
 def read_splits(

@@ -85,14 +85,11 @@ def _minimize(
         history = [step.take(rows) for step in history]
         directions = _directions(before.gradients, history, curvature[members])
         state, moved = _search(objectives, before, directions, members)
-        history = [*history, _step(before, state)][-HISTORY_SIZE:]
+        step, change = state.points - before.points, state.gradients - before.gradients
+        product = _dot(step, change)
+        newest = Step(step, change, torch.where(product > 0, 1 / product, 0.0))
+        history = [*history, newest][-HISTORY_SIZE:]
     return final, iterations, converged
-
-
-def _step(before: SearchState, after: SearchState) -> Step:
-    step, change = after.points - before.points, after.gradients - before.gradients
-    product = _dot(step, change)
-    return Step(step, change, torch.where(product > 0, 1 / product, 0.0))
 
 
 def _directions(gradients: Points, history: Sequence[Step], curvature: Points) -> Points:

@@ -201,8 +201,11 @@ def _write(folder: Path, readers: Mapping[str, Callable[[], Iterator[Features]]]
     for name, read in readers.items():
         batches = read()
         if scale is None:
-            first = _first_images(batches)
-            scale, batches = _scale_of(first), chain([first], batches)
+            first, count = list[Features](), 0
+            while count < SCALE_IMAGES and (batch := next(batches, None)) is not None:
+                first.append(batch)
+                count += batch.shape[1]
+            scale, batches = _scale_of(torch.cat(first, 1)), chain(first, batches)
             np.save(folder / "center.npy", scale.center.numpy())
             np.save(folder / "scale.npy", scale.scale.numpy())
         scaled = (((batch - scale.center) / scale.scale).half() for batch in batches)
@@ -210,13 +213,6 @@ def _write(folder: Path, readers: Mapping[str, Callable[[], Iterator[Features]]]
             folder / f"features-{name}.npy", (rearrange(each, "f b d -> b f d").numpy() for each in scaled)
         )
     return {}
-
-
-def _first_images(batches: Iterator[Features]) -> Features:
-    first: list[Features] = []
-    while sum(each.shape[1] for each in first) < SCALE_IMAGES and (batch := next(batches, None)) is not None:
-        first.append(batch)
-    return torch.cat(first, 1)
 
 
 def _scale_of(features: Features) -> AffineScale:

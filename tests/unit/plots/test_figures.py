@@ -8,7 +8,6 @@ import math
 import re
 from pathlib import Path
 
-import matplotlib as mpl
 import numpy as np
 import pytest
 from hypothesis import given
@@ -18,7 +17,7 @@ from scipy import stats
 
 from isopix.plots import attention, biases, curves, study, style
 from tests.unit.plots import cases
-from tests.unit.plots.cases import GRID, POINTS, check_readable, distances, legend_texts, texts
+from tests.unit.plots.cases import GRID, POINTS, check_readable, legend_texts, texts
 from tests.unit.plots.cases import attention as numbers
 from tests.unit.reporting.cases import evidence, records
 
@@ -146,20 +145,6 @@ def test_rollout_is_relative_to_that_of_uniform_attention_and_weights_the_image(
         assert np.allclose(dimmed[part], brightness * pixels[part] / 255)
 
 
-def test_row_and_column_attention_of_axial_blocks_are_labeled() -> None:
-    given = distances(["1 rows", "1 columns"], [[2.0], [3.0]], {"rows": 6.0, "columns": 7.0})
-    expected = {"rows 2.0", "columns 3.0", "uniform, rows 6.0", "uniform, columns 7.0"}
-    assert set(texts(attention.plot_attention_distance(given))) == expected
-
-
-def test_the_class_token_is_shown_as_a_frame() -> None:
-    given = numbers()
-    given["queries"][0]["position"] = "class"
-    framed, *_ = attention.plot_attention_maps(given).axes
-    assert framed.spines["left"].get_visible()
-    assert not framed.lines
-
-
 def test_the_right_axis_is_in_bits() -> None:
     figure = curves.plot_loss(records(), 16, unit="pixel")
     low, high = figure.axes[0].get_ylim()
@@ -167,12 +152,6 @@ def test_the_right_axis_is_in_bits() -> None:
     (bits,) = figure.axes[0].child_axes
     assert bits.get_ylim() == pytest.approx((low / math.log(2), high / math.log(2)))
     assert bits.get_ylabel() == "Loss (bits per pixel)"
-
-
-def test_the_test_loss_is_at_the_step_of_the_selected_weights() -> None:
-    *before, test = records()
-    figure = curves.plot_loss([*before, {**test, "step": 60, "last_step": 100}], 17)
-    assert np.asarray(figure.axes[0].lines[-1].get_xdata()).tolist() == [60]
 
 
 def test_levels_that_runs_share_are_labeled_once_and_names_are_no_math() -> None:
@@ -267,9 +246,3 @@ def test_equal_figures_are_equal_files_with_their_numbers(tmp_path: Path) -> Non
     with pytest.raises(ValueError, match="not JSON compliant"):
         style.write_figure(style.new_figure(), tmp_path / "curve", {"loss": float("nan")})
     assert not list(tmp_path.glob("curve*"))
-
-
-def test_the_style_applies_inside_a_plotting_function_only() -> None:
-    outside = mpl.rcParams["grid.color"]
-    inside = style.figure_style()(lambda: mpl.rcParams["grid.color"])
-    assert inside() == style.GRID_COLOR != outside == mpl.rcParams["grid.color"]

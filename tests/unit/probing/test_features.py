@@ -9,8 +9,8 @@ import torch
 
 from isopix.core.types import Images
 from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
-from isopix.model import pool
 from isopix.model.network import Network
+from isopix.model.positions import pool_tokens
 from isopix.probing import features as module
 from isopix.probing import splits
 from isopix.probing.baselines import PixelFeatures
@@ -128,7 +128,7 @@ def test_every_layer_is_the_pool_of_its_tokens(features: str, name: str) -> None
     net, images = network(), digits()[0][:5]
     with torch.no_grad():
         tokens = list(net.features(images, kind=features))
-    expected = torch.stack([pool.pool_tokens(layer, name, net.backbone.grid) for layer in tokens])
+    expected = torch.stack([pool_tokens(layer, name, net.backbone.grid) for layer in tokens])
     assert torch.equal(extract_features(net, images, features=features, pool=name), expected)
 
 

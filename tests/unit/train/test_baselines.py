@@ -16,9 +16,7 @@ from isopix.train.evaluator import evaluate_split, measure_baselines
 from tests.laws import cases, test_extensions
 
 ALL = [*cases.CASES, *test_extensions.CASES]
-TITLES = [cases.title(each) for each in cases.CASES] + [
-    test_extensions.title(e) for e in test_extensions.CASES
-]
+TITLES = [cases.title(each) for each in ALL]
 
 
 class Constant:

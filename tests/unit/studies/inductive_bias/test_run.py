@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from isopix.plots import style
 from isopix.plots.biases import ForestRow, Mark
+from isopix.studies.inductive_bias.claims import evaluate_trials
 from isopix.studies.inductive_bias.figures import claim_rows, group_trials, mean_std
-from isopix.studies.inductive_bias.grid import Study
 from isopix.studies.inductive_bias.results import ClaimRecord, ContrastRecord, StudyResult, Trial
-from isopix.studies.inductive_bias.run import evaluate_trials, write_up
+from isopix.studies.inductive_bias.study import Study, write_up
 from tests.unit.studies.inductive_bias.worlds import pool_probes, probed
 
 COMMITTED = Path(__file__).parents[4] / "bench" / "results" / "study-tiny"
@@ -25,7 +26,10 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> StudyResult:
     (folder / "results" / "conv-pix2vec-1-seed-4.json").unlink()
     failed = {"status": "failed", "reason": "out of memory"}
     (folder / "results" / "conv-pix2vec-1-seed-3.json").write_text(json.dumps(failed))
-    return write_up(Study.open(folder))
+    with pytest.MonkeyPatch.context() as patch:  # coarse figures
+        patch.setitem(style._RC_PARAMS, "figure.constrained_layout.use", False)
+        patch.setitem(style._RC_PARAMS, "savefig.dpi", 40)
+        return write_up(Study.open(folder))
 
 
 def test_tables_have_every_claim_and_every_network(found: StudyResult) -> None:
