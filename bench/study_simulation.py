@@ -33,8 +33,8 @@ from scipy.special import ndtri
 
 from isopix.studies.inductive_bias.claims import CLAIMS, evaluate_claims
 from isopix.studies.inductive_bias.evidence import StudyEvidence, Term
-from isopix.studies.inductive_bias.grid import SCALES, Scale
 from isopix.studies.inductive_bias.results import Architecture, ClaimRecord, PoolProbes, ProbedLayers, Trial
+from isopix.studies.inductive_bias.study import SCALES, Scale
 
 RESULT = RESULTS / "study-simulation.json"
 LETTERS = tuple(claim.letter for claim in CLAIMS)

@@ -10,9 +10,9 @@ from typing import Any
 from cells import RESULTS, read
 
 from isopix.core.text import mean_and_std
-from isopix.studies.inductive_bias.grid import SCALES, Study
+from isopix.studies.inductive_bias.claims import evaluate_trials
 from isopix.studies.inductive_bias.results import STUDY_POOLS, TrialResult
-from isopix.studies.inductive_bias.run import evaluate_trials
+from isopix.studies.inductive_bias.study import SCALES, Study
 
 CIFAR10 = "study-tiny-cifar10"
 PAIRS = {

@@ -19,8 +19,7 @@ ORIGINALS: dict[SplitName, str] = {"validation": "training", "test": "training o
 
 MAX_DIFFERENCE = 8.0  # levels of 0..255 between two thumbnails, root mean square
 MAX_RELATIVE = 0.2  # of the standard deviation of the flatter one: all images of a gray wall are similar
-BLOCK = 1024  # images that are compared with others at a time, at most
-MAX_PAIRS = 2**24  # that are compared at a time; 64 MiB of differences
+BLOCK = 128  # images that are compared with all others of their brightness at a time
 
 Rows = NDArray[np.int64]
 Groups = list[tuple[int, ...]]  # the indices of the images of each, ascending
@@ -88,16 +87,16 @@ def _links(pixels: UInt8[np.ndarray, "n D"]) -> NDArray[np.int64]:
     order = np.argsort(mean, kind="stable")
     points, mean = pixels[order].astype(np.float32) - 127.5, mean[order]
     limits = np.minimum(MAX_DIFFERENCE, MAX_RELATIVE * points.std(1))
-    found, start = [], 0
+    found = []
     with track("comparing images", len(points)) as count:
-        while start < len(points):
-            low = int(np.searchsorted(mean, mean[start] - MAX_DIFFERENCE))
-            size = max(1, min(BLOCK, MAX_PAIRS // (start - low + BLOCK)))
-            stop = min(start + size, len(points))
+        for start in range(0, len(points), BLOCK):
+            low, stop = (
+                int(np.searchsorted(mean, mean[start] - MAX_DIFFERENCE)),
+                min(start + BLOCK, len(points)),
+            )
             rows, nearest = _nearest_before(points, limits, slice(start, stop), low)
             found.append(np.stack([order[rows], order[nearest]], axis=1))
-            start = stop
-            count(start)
+            count(stop)
     return np.concatenate(found)
 
 

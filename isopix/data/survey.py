@@ -12,6 +12,7 @@ from PIL import Image
 from isopix.core.choices import EXAMINED_IMAGES
 from isopix.core.progress import CountDone, track
 from isopix.core.text import printable
+from isopix.data import results
 from isopix.data.copies import Groups, exact_duplicates, near_duplicates
 from isopix.data.dataset import DataConfig, open_source
 from isopix.data.decode import (
@@ -23,16 +24,6 @@ from isopix.data.decode import (
     read_content,
 )
 from isopix.data.preprocess import map_images
-from isopix.data.results import (
-    BadFile,
-    DataResult,
-    Duplicates,
-    Examined,
-    FormatCount,
-    SizeCount,
-    Sizes,
-    SplitCounts,
-)
 from isopix.data.sources.base import SPLIT_NAMES, Source, SplitName, remember_source
 from isopix.storage.cache import default_cache
 
@@ -64,8 +55,8 @@ class Survey:
     """
 
     source: Source
-    images: list[tuple[Examined, ImageFacts]] = field(default_factory=list)
-    bad_files: list[BadFile] = field(default_factory=list)
+    images: list[tuple[results.Examined, ImageFacts]] = field(default_factory=list)
+    bad_files: list[results.BadFile] = field(default_factory=list)
     pictures: dict[str, list[Image.Image]] = field(default_factory=dict)
     duplicates: dict[str, Groups] = field(default_factory=dict)
 
@@ -76,7 +67,7 @@ class Survey:
 
 def survey_source(
     source: str, *, size: tuple[int, int] = (32, 32), limit: int = EXAMINED_IMAGES
-) -> DataResult:
+) -> results.DataResult:
     """Examine up to `limit` images of each split of a source, of a larger one ranges of neighboring images.
 
     `size` is that of images that have none: palette codes, and the canvas of translated-digits.
@@ -111,7 +102,7 @@ def _picture_room(source: Source) -> dict[str, int]:
     return dict.fromkeys(present[:: -(-len(present) // MAX_CLASSES)], PER_CLASS)
 
 
-def _examine_split(survey: Survey, name: SplitName, limit: int, count: CountDone) -> SplitCounts:
+def _examine_split(survey: Survey, name: SplitName, limit: int, count: CountDone) -> results.SplitCounts:
     split, classes = survey.source.splits[name], survey.source.classes
     ranges = spread_ranges(split.num_images, limit)
     positions = [i for start, stop in ranges for i in range(start, stop)]
@@ -129,16 +120,17 @@ def _examine_split(survey: Survey, name: SplitName, limit: int, count: CountDone
     for position, class_name, facts in zip(positions, names, examined, strict=True):
         image_name = printable(split.image_name(position))
         if isinstance(facts, str):
-            survey.bad_files.append(BadFile(image_name, facts))
+            survey.bad_files.append(results.BadFile(image_name, facts))
         else:
-            survey.images.append((Examined(name, image_name, class_name or None), facts))
+            survey.images.append((results.Examined(name, image_name, class_name or None), facts))
             if facts.picture is not None:
                 survey.pictures.setdefault(class_name, []).append(facts.picture)
         count(len(survey.images) + len(survey.bad_files))
     if split.labels is not None:
         numbers = np.bincount(split.labels, minlength=len(classes)).tolist()
         per_class = dict(zip(classes, numbers, strict=True))
-    return SplitCounts(split.num_images, len(positions), len(survey.bad_files) - bad_before, per_class)
+    unreadable = len(survey.bad_files) - bad_before
+    return results.SplitCounts(split.num_images, len(positions), unreadable, per_class)
 
 
 def _examine(job: tuple[RawImage, bool]) -> ImageFacts | str:
@@ -164,22 +156,24 @@ def _picture(rgb: Image.Image) -> Image.Image:
     return rgb.resize((width, height), Image.Resampling.BOX)
 
 
-def _result(survey: Survey, splits: dict[SplitName, SplitCounts], source: str, limit: int) -> DataResult:
+def _result(
+    survey: Survey, splits: dict[SplitName, results.SplitCounts], source: str, limit: int
+) -> results.DataResult:
     sizes, facts = survey.sizes.most_common(), [facts for _, facts in survey.images]
     formats = Counter((each.format, each.mode) for each in facts)
-    return DataResult(
+    return results.DataResult(
         source=source,
         limit=limit,
         data=printable(survey.source.name),
         num_classes=len(survey.source.classes),
         splits=splits,
-        sizes=Sizes(
+        sizes=results.Sizes(
             different=len(sizes),
-            most_common=tuple(SizeCount(*size, n) for size, n in sizes[:LISTED]),
+            most_common=tuple(results.SizeCount(*size, n) for size, n in sizes[:LISTED]),
             width=_range(each.width for each in facts),
             height=_range(each.height for each in facts),
         ),
-        formats=tuple(FormatCount(*kind, n) for kind, n in formats.most_common()),
+        formats=tuple(results.FormatCount(*kind, n) for kind, n in formats.most_common()),
         duplicates={kind: _duplicates(survey, groups) for kind, groups in survey.duplicates.items()},
         unreadable=tuple(survey.bad_files[:LISTED]),
         survey=survey,
@@ -192,7 +186,7 @@ def _range(values: Iterable[int]) -> tuple[int, ...]:
     return (ordered[0], ordered[len(ordered) // 2], ordered[-1]) if ordered else ()
 
 
-def _duplicates(survey: Survey, found: Groups) -> Duplicates:
+def _duplicates(survey: Survey, found: Groups) -> results.Duplicates:
     groups = [[survey.images[i][0] for i in each] for each in found]
     across: Counter[SplitName] = Counter()
     conflicting = 0
@@ -201,7 +195,7 @@ def _duplicates(survey: Survey, found: Groups) -> Duplicates:
         first = next(name for name in SPLIT_NAMES if name in splits)
         across.update({name: count for name, count in splits.items() if name != first})
         conflicting += len({member.class_name for member in members} - {None}) > 1
-    return Duplicates(
+    return results.Duplicates(
         groups=len(groups),
         images=sum(map(len, groups)),
         in_earlier_split=dict(across),

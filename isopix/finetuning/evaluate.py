@@ -52,7 +52,6 @@ def ensemble_logits(
     model: FineTuneModel, images: ImageSequence, *, masks: int, seed: int, precision: Precision
 ) -> EnsembleLogits:
     """Return the class logits of images under `masks` random masks each, or unmasked for 0 masks."""
-    check_masks(model, masks)
     pretraining, logits = PretrainModel(model.network, model.objective), list[ClassLogits]()
     with track("evaluating images", max(1, masks) * len(images)) as count:
         for number in range(max(1, masks)):  # mask k depends on the seed and k, and not on their number
@@ -63,10 +62,12 @@ def ensemble_logits(
     return torch.stack(logits)
 
 
-def default_masks(model: FineTuneModel) -> int:
-    """Return 1 if the model is evaluated on masked images by its settings, else 0."""
+def num_masks(model: FineTuneModel, given: int | None = None) -> int:
+    """Return the number of masks: `given`, or one if the model is evaluated on masked images, else none."""
+    if given and not model.objective.masks_input:
+        raise ValueError(f"mask_ensemble is {given}, but an autoregressive model masks nothing; allowed: 0")
     masks_input = model.objective.masks_input and model.settings.mask_ratio != 0
-    return int(masks_input and model.settings.mask_at_eval)
+    return int(masks_input and model.settings.mask_at_eval) if given is None else given
 
 
 def predict_logits(
@@ -82,14 +83,6 @@ def predict_logits(
             inputs = model.network.inputs_of(images[batch].to(device))
             logits.append(model.predict(inputs, masked).float().cpu())
     return torch.cat(logits)
-
-
-def check_masks(model: FineTuneModel, masks: int) -> None:
-    """Raises ValueError for a number of masks that does not go with the network."""
-    if masks < 0:
-        raise ValueError(f"mask_ensemble is {masks}; allowed: 0 or more")
-    if masks and not model.objective.masks_input:
-        raise ValueError(f"mask_ensemble is {masks}, but an autoregressive model masks nothing; allowed: 0")
 
 
 def evaluate_predictions(

@@ -43,13 +43,10 @@ def as_images(given: ImagesLike, loaded: LoadedRun) -> Images:
             return values
         if values.dtype == torch.uint8 and values.shape[1:] == (*codec.image_size, 3):
             return rearrange(values, "b h w c -> b c h w").contiguous()
-        several: Iterable[Tensor] = values if values.ndim == 4 and len(values) else [values]
-        images = [_sized(each, isinstance(given, Tensor), codec) for each in several]
-    elif isinstance(given, Sequence) and not isinstance(given, str | bytes):
-        images = [_one(each, codec) for each in given]
+        several: Iterable[OneImage] = given if given.ndim == 4 and len(given) else [given]
     else:
-        images = [_one(given, codec)]
-    return _resized(images, loaded)
+        several = given if isinstance(given, Sequence) and not isinstance(given, str | bytes) else [given]
+    return _resized([_one(each, codec) for each in several], loaded)
 
 
 def as_mask(values: ArrayLike, images: Images, codec: Codec) -> Mask:
@@ -88,7 +85,7 @@ def _resized(images: Sequence[RawImage | Tensor], loaded: LoadedRun) -> Images:
 
 def _one(given: OneImage, codec: Codec) -> RawImage | Tensor:
     if isinstance(given, Tensor | np.ndarray):
-        return _sized(_as_tensor(given), isinstance(given, Tensor), codec)
+        return _sized(given, codec)
     if isinstance(given, Image.Image):
         if given.mode == "I" and given.format is None:  # read from a 16-bit file, it has a format
             raise ValueError("the image has 32-bit samples of unknown range; convert it to RGB or I;16")
@@ -103,8 +100,9 @@ def _one(given: OneImage, codec: Codec) -> RawImage | Tensor:
     return given
 
 
-def _sized(values: Tensor, is_tensor: bool, codec: Codec) -> RawImage | Tensor:
+def _sized(given: ArrayLike, codec: Codec) -> RawImage | Tensor:
     """Return an image as [H W C], or [3 H W] at the model's size; if unclear, only tensors are [C H W]."""
+    values = _as_tensor(given)
     channels = [values.shape[axis] in CHANNELS for axis in (0, 2)] if values.ndim == 3 else [values.ndim == 2]
     if values.dtype != torch.uint8 or not values.numel() or not any(channels):
         floats = "; multiply floats from 0 to 1 by 255 and round them" if values.is_floating_point() else ""
@@ -113,7 +111,7 @@ def _sized(values: Tensor, is_tensor: bool, codec: Codec) -> RawImage | Tensor:
             f"integer codes [B {codec.grid.positions} Q]; got {values.dtype} of shape {list(values.shape)}"
             f"{floats}"
         )
-    if values.ndim == 3 and channels[0] and (is_tensor or not channels[1]):
+    if values.ndim == 3 and channels[0] and (isinstance(given, Tensor) or not channels[1]):
         values = rearrange(values, "c h w -> h w c")
     if values.shape == (*codec.image_size, 3):
         return rearrange(values, "h w c -> c h w")

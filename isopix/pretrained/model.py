@@ -19,7 +19,7 @@ from isopix.core.device import autocast, runtime_environment
 from isopix.core.random import generator
 from isopix.core.types import Logits
 from isopix.core.verb import Flat, checked
-from isopix.finetuning.evaluate import EnsembleLogits, default_masks, ensemble_logits, majority_vote
+from isopix.finetuning.evaluate import EnsembleLogits, ensemble_logits, majority_vote, num_masks
 from isopix.generate.complete import (
     Completions,
     PartialCompletions,
@@ -112,7 +112,7 @@ class PretrainedModel(FeatureExtractor):
 
     def _ensemble(self, images: ImagesLike, mask_ensemble: int | None, seed: int) -> EnsembleLogits:
         model, inputs = self.loaded.finetuned(), require_images(self.preprocess(images))
-        masks = default_masks(model) if mask_ensemble is None else mask_ensemble
+        masks = num_masks(model, mask_ensemble)
         with inference(self, self.precision):
             return ensemble_logits(model, inputs, masks=masks, seed=seed, precision=self.precision)
 

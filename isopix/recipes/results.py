@@ -159,10 +159,11 @@ class PlanResult(Result):
     def _hours(self) -> Table:
         caption = f"Training on one device at {self.mfu:.0%} of its {self.gpu_precision} peak"
         rows = [
-            (each.device, f"{each.peak_flops / 1e12:,.1f}", _amount(each.hours), _amount(each.price))
+            (each.device, f"{each.peak_flops / 1e12:,.1f}", _amount(each.hours), *self._cost(each.hours))
             for each in self.device_hours
         ]
-        return self._priced(caption, ["device", "peak TFLOP/s", "hours"], rows)
+        columns = ["device", "peak TFLOP/s", "hours", "cost"]
+        return Table(caption, columns if self.price is not None else columns[:-1], rows)
 
     def _strategies(self, devices: str, plans: Sequence[ParallelPlan]) -> Table:
         best, memory = self.recommended(devices), DEVICE_SPECS[plans[0].device].memory
@@ -172,17 +173,16 @@ class PlanResult(Result):
                 f"{each.micro_batch} x {each.accumulate}",
                 f"{each.memory.total / GB:,.2f}",
                 format_duration(3600 * each.hours) if each.fits else "does not fit",
-                _amount(each.hours * each.count * self.price) if self.price is not None else "",
+                *self._cost(each.hours * each.count),
             )
             for each in plans
         ]
         caption = f"{self.recipe} on {devices}, {memory / GB:,.0f} GB each"
-        return self._priced(caption, ["strategy", "images", "GB", "time"], rows)
+        columns = ["strategy", "images", "GB", "time", "cost"]
+        return Table(caption, columns if self.price is not None else columns[:-1], rows)
 
-    def _priced(self, caption: str, columns: list[str], rows: Sequence[Sequence[str]]) -> Table:
-        if self.price is not None:
-            return Table(caption, [*columns, "cost"], rows)
-        return Table(caption, columns, [row[:-1] for row in rows])
+    def _cost(self, device_hours: float) -> list[str]:
+        return [] if self.price is None else [_amount(device_hours * self.price)]
 
 
 class RecipeList(Result):
@@ -233,7 +233,5 @@ class RecipeSettings(Result):
         ]
 
 
-def _amount(count: float | None) -> str:
-    if count is None:
-        return ""
+def _amount(count: float) -> str:
     return f"{count:,.0f}" if count >= 100 else f"{count:.3g}" if count >= 0.01 else "< 0.01"

@@ -2,12 +2,14 @@
 
 from typing import Annotated
 
+from isopix.core.choices import NonNegative
 from isopix.core.verb import verb
 from isopix.finetuning.results import EvaluationResult
 from isopix.verbs.options import DeviceLike, Limit, OtherLabeled, Precision, RunLike, Seed
 
 Masks = Annotated[
-    int | None, "Number of random masks per test image; 0 uses unmasked images. Default: as in fine-tuning."
+    NonNegative | None,
+    "Number of random masks per test image; 0 uses unmasked images. Default: as in fine-tuning.",
 ]
 
 
@@ -29,15 +31,14 @@ def evaluate(
 
     Example: isopix evaluate runs/classes --mask-ensemble 5
     """
-    from isopix.finetuning.evaluate import check_masks, default_masks, evaluate_finetuned
+    from isopix.finetuning.evaluate import evaluate_finetuned, num_masks
     from isopix.pretrained.images import evaluation_images
     from isopix.pretrained.run import default_precision, open_run
 
     with open_run(run, device, writes="evaluations") as (folder, model):
         loaded = model.loaded
         tuned = loaded.finetuned(None if folder is None else folder.path)
-        masks = default_masks(tuned) if mask_ensemble is None else mask_ensemble
-        check_masks(tuned, masks)
+        masks = num_masks(tuned, mask_ensemble)
         images = evaluation_images(loaded, data, limit)
         chosen = precision or default_precision(run, model)
         metrics = evaluate_finetuned(tuned, loaded.classes, images, masks=masks, seed=seed, precision=chosen)

@@ -59,8 +59,7 @@ def study_inductive_bias(
     Example: isopix study inductive-bias --out studies/bias
     """
     from isopix.core.signals import with_resume_hint
-    from isopix.studies.inductive_bias.grid import Study, plan_study
-    from isopix.studies.inductive_bias.run import run_study, write_up
+    from isopix.studies.inductive_bias.study import Study, plan_study, run_study, write_up
 
     if report_only:
         chosen = {"data": data, "scale": scale, "seeds": seeds, "probe": probe, "settings": settings or None}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from isopix.studies.inductive_bias import run
+from isopix.studies.inductive_bias import study
 from isopix.studies.inductive_bias.results import StudyResult
 from isopix.studies.papers.protocol import Setup
 from tests.smoke.conftest import Run, done
@@ -24,7 +24,7 @@ MICRO = [*STUDY, "--data", "digits", "--trials", "*-pix2vec-1", "--seeds", "1", 
 @pytest.fixture
 def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out figures, which take seconds, in tests that do not need them."""
-    monkeypatch.setattr(run, "study_figures", lambda *given: [])
+    monkeypatch.setattr(study, "study_figures", lambda *given: [])
 
 
 @pytest.mark.integration

@@ -5,12 +5,13 @@ equal in everything else, that are positive if it is true. The best layer or net
 images. Where a study has no network of the paper's depth, its deepest one is used and named.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from isopix.core.choices import Pool
 from isopix.studies.claims import Contrast, judge
 from isopix.studies.inductive_bias.contrasts import (
     MAIN_BLOCKS,
@@ -29,7 +30,7 @@ from isopix.studies.inductive_bias.contrasts import (
     rank_correlation,
 )
 from isopix.studies.inductive_bias.evidence import StudyEvidence, Term
-from isopix.studies.inductive_bias.results import Architecture, ClaimRecord, Trial
+from isopix.studies.inductive_bias.results import STUDY_POOLS, Architecture, ClaimRecord, Trial, TrialResult
 
 Test = Callable[[StudyEvidence], Iterable[Contrast]]
 
@@ -60,6 +61,16 @@ def _claim(letter: str, source: str) -> Callable[[Test], Test]:
 def evaluate_claims(evidence: StudyEvidence) -> list[ClaimRecord]:
     """Return all ten claims with Holm's correction across them; missing trials leave one undecided."""
     return judge([(each.letter, each.text, each.source, list(each.test(evidence))) for each in CLAIMS])
+
+
+def evaluate_trials(
+    done: Sequence[TrialResult], effects: Mapping[str, float]
+) -> dict[Pool, tuple[ClaimRecord, ...]]:
+    """Return the results of the ten claims under each pool, from the results of finished trials."""
+    groups = np.array(done[0].test_groups) if done and done[0].test_groups else None
+    trials = [each.measured() for each in done]
+    evidence = [StudyEvidence(trials, pool, effects, groups) for pool in STUDY_POOLS]
+    return {each.pool: tuple(evaluate_claims(each)) for each in evidence}
 
 
 @_claim("a", "figure 4")

@@ -88,11 +88,10 @@ def pairs_by_definition(thumbnails: np.ndarray) -> set[tuple[int, int]]:
     return found
 
 
-@pytest.mark.parametrize("most", [1, 200, 10**6])
-def test_near_duplicates_are_those_of_the_definition(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("block", [1, 16, 1000])
+def test_near_duplicates_are_those_of_the_definition(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pairs of an image and its noisy, brighter version; blocks of few images, so that groups span them."""
-    monkeypatch.setattr(copies, "BLOCK", 16)
-    monkeypatch.setattr(copies, "MAX_PAIRS", most)
+    monkeypatch.setattr(copies, "BLOCK", block)
     rng = np.random.default_rng(0)
     base = rng.integers(0, 256, (100, 8, 8, 3)) * rng.uniform(0.05, 1, (100, 1, 1, 1))
     noise = rng.normal(0, 1, base.shape) * rng.uniform(0, 10, (100, 1, 1, 1))

@@ -6,7 +6,6 @@ from torch.nn import functional as F
 
 from isopix.core.random import generator
 from isopix.finetuning.classifier import FineTuneConfig, FineTuneModel, LabeledBatch
-from isopix.model.heads import ClassHead
 from isopix.model.masking import DropMaskingSpec
 from isopix.recipes.recipe import Recipe
 from tests.laws import cases
@@ -175,7 +174,7 @@ def test_the_residual_block_is_a_bottleneck_of_each_vector_alone() -> None:
         (
             AR,
             {"mask_ratio": 0.1},
-            r"finetune.mask_ratio 0.1 is not possible with objective autoregressive, which masks",
+            r"mask_ratio 0.1 is not possible with objective autoregressive, which masks",
         ),
         (DROPS, {"mask_ratio": 0.01}, r"a mask ratio of 0.01 would mask 0 of 8 positions; at least one"),
         (AR.updated(width=18), {"residual_block": True}, r"a width that is a multiple of 4, not 18"),
@@ -188,16 +187,10 @@ def test_settings_that_do_not_go_with_the_network_are_refused(
         finetune_model(recipe, **settings)
 
 
-def test_a_class_head_with_biases_starts_uniform_and_adds_them() -> None:
-    head = ClassHead(4, 3, residual_block=False, bias=True)
-    assert not head(torch.ones(2, 4)).any()
-    head.bias.data = torch.tensor([1.0, 2.0, 3.0])
-    assert head(torch.ones(2, 4)).tolist() == [[1.0, 2.0, 3.0]] * 2
-
-
 @both
 def test_a_head_on_cells_reads_the_means_of_each(recipe: Recipe) -> None:
-    made, grid = finetune_model(recipe, pool="grid2"), recipe.grid
+    made, grid = finetune_model(recipe, pool="grid2", head_bias=True), recipe.grid
+    torch.nn.init.normal_(made.head.bias, generator=generator(0, "bias"))
     labeled = make_batch(made, recipe)
     tokens = list(made.network.backbone.features(labeled.batch.inputs, labeled.batch.mask))[made.layer]
     rows, cols = grid.rows // 2, grid.cols // 2
@@ -205,4 +198,5 @@ def test_a_head_on_cells_reads_the_means_of_each(recipe: Recipe) -> None:
     positions = tokens.reshape(len(tokens), 2, rows, 2, cols, -1)
     features = positions.mean((2, 4)).flatten(1)
     assert made.head.weight.shape == (CLASSES, 4 * recipe.model.width)
-    torch.testing.assert_close(made.class_logits(tokens), features @ made.head.weight.T, rtol=1e-4, atol=1e-5)
+    logits = features @ made.head.weight.T + made.head.bias
+    torch.testing.assert_close(made.class_logits(tokens), logits, rtol=1e-4, atol=1e-5)

@@ -11,16 +11,15 @@ from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
 from isopix.finetuning import evaluate as evaluating
 from isopix.finetuning.evaluate import (
     VOTE_BATCH_SIZE,
-    default_masks,
     evaluate_finetuned,
     evaluate_predictions,
     majority_vote,
+    num_masks,
     predict_logits,
 )
 from isopix.probing.features import draw_masks
 from isopix.runs.start import prepare_finetune
 from isopix.storage import log
-from isopix.storage.result import EnsembleAccuracy
 from tests.trained import load_finetuned, train
 
 CPU = torch.device("cpu")
@@ -69,17 +68,6 @@ def test_an_autoregressive_run_has_the_test_metrics_of_its_log(causal: Path, dat
     assert tested["step"] > 0
 
 
-def test_one_mask_is_the_single_prediction(masked: Path, data: ImageDataset) -> None:
-    made = load_finetuned(masked, device=CPU)
-    found, images = metrics_of(masked, data, 1), data.test.images
-    mask = draw_masks(made.loaded.model, images, seed=0, purpose="evaluate.mask.0")
-    with torch.no_grad():
-        logits = made.model.predict(made.model.network.inputs_of(images), mask)
-    right = logits.argmax(-1) == data.test.labels
-    assert found.accuracy == right.double().mean().item()
-    assert found.ensemble == EnsembleAccuracy(found.accuracy, found.accuracy)
-
-
 def test_several_masks_are_the_vote_of_each_alone(masked: Path, data: ImageDataset) -> None:
     found = metrics_of(masked, data, 4)
     made, images = load_finetuned(masked, device=CPU), data.test.images
@@ -103,7 +91,7 @@ def test_several_masks_are_the_vote_of_each_alone(masked: Path, data: ImageDatas
 )
 def test_by_default_the_recipe_decides_about_masks(tmp_path: Path, settings: list[str], default: int) -> None:
     run = finetuned(tmp_path / "ft", "igpt.digits_bert", *settings, "steps=1", "evaluate_every=1")
-    assert default_masks(load_finetuned(run, device=CPU).model) == default
+    assert num_masks(load_finetuned(run, device=CPU).model) == default
 
 
 def test_metrics_of_one_mask_are_scikit_learns() -> None:

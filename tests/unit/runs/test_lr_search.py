@@ -139,25 +139,6 @@ def test_however_often_it_is_stopped_the_end_is_the_same(whole: LRSearchResult, 
             assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
 
 
-def test_a_kill_before_a_status_was_written_changes_nothing(
-    whole: LRSearchResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Every write of the search fails once; what had been trained is read, and the end is the same."""
-    failed, saved = set[int](), LRSearchResult.saved
-
-    def fail_once(result: LRSearchResult, path: Path) -> LRSearchResult:
-        if len(result.trials) not in failed:
-            failed.add(len(result.trials))
-            raise KeyboardInterrupt
-        return saved(result, path)
-
-    monkeypatch.setattr(LRSearchResult, "saved", fail_once)
-    for _ in whole.trials:
-        with pytest.raises(KeyboardInterrupt):
-            search(tmp_path / "lr")
-    assert untimed(search(tmp_path / "lr")) == untimed(whole)
-
-
 def test_a_finished_search_is_read_and_continues_with_smaller_learning_rates_alone(
     whole: LRSearchResult, tmp_path: Path
 ) -> None:

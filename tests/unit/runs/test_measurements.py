@@ -134,13 +134,8 @@ def test_a_probe_records_the_images_that_it_was_fitted_to_and_selected_by(tuned:
     assert found.images_hash == images_hash(data.test)
     assert found.fitted_hash == images_hash(data.train, data.validation)
     assert found.selection == ""  # one layer, one penalty
-    assert set(found.baselines) == {
-        "raw pixels",
-        "raw pixels, PCA",
-        "untrained",
-        "shuffled labels",
-        "majority class",
-    }
+    baselines = {"raw pixels", "raw pixels, PCA", "untrained", "shuffled labels", "majority class"}
+    assert set(found.baselines) == baselines
 
 
 def test_a_fine_tuned_accuracy_stands_beside_that_of_the_majority_class(tuned: Path) -> None:
@@ -176,6 +171,11 @@ def archive(tmp_path: Path) -> Path:
     return tmp_path / "all.npz"
 
 
+@pytest.fixture
+def source(archive: Path) -> Any:
+    return isopix.pretrain("igpt.digits", *SEEN, data=archive, out=archive.parent / "run")
+
+
 def dataset(archive: Path, **changes: int) -> ImageDataset:
     return load_dataset(DataConfig(source=str(archive), rows=8, cols=8, holdout=0.2, **changes))
 
@@ -196,8 +196,9 @@ def pixels(images: torch.Tensor) -> set[bytes]:
     return {image.numpy().tobytes() for image in images}
 
 
-def test_a_fine_tuned_run_has_also_seen_the_images_of_pre_training(tmp_path: Path, archive: Path) -> None:
-    source = isopix.pretrain("igpt.digits", *SEEN, data=archive, out=tmp_path / "run")
+def test_a_fine_tuned_run_has_also_seen_the_images_of_pre_training(
+    tmp_path: Path, archive: Path, source: Any
+) -> None:
     tuned = isopix.finetune(source, *TUNING, "patience=null", out=tmp_path / "tuned")
     parts = [dataset(archive), dataset(archive, seed=5)]
     assert hashes_of(source.path) == set(parts[0].train.hashes.tolist())
@@ -212,20 +213,18 @@ def test_a_fine_tuned_run_has_also_seen_the_images_of_pre_training(tmp_path: Pat
 
 @pytest.mark.parametrize(("words", "count"), [((), None), (("evaluate_images=3",), 3)])
 def test_a_run_also_records_the_validation_images_that_select_its_step(
-    tmp_path: Path, archive: Path, words: Sequence[str], count: int | None
+    tmp_path: Path, archive: Path, source: Any, words: Sequence[str], count: int | None
 ) -> None:
-    run = isopix.pretrain("igpt.digits", *SEEN, data=archive, out=tmp_path / "run")
-    tuned = isopix.finetune(run, "steps=2", "data.augment=none", *words, out=tmp_path / "tuned")
+    tuned = isopix.finetune(source, "steps=2", "data.augment=none", *words, out=tmp_path / "tuned")
     selecting = set(dataset(archive).validation.sample(count).hashes.tolist())
-    assert hashes_of(tuned.path) - hashes_of(run.path) == selecting
+    assert hashes_of(tuned.path) - hashes_of(source.path) == selecting
     assert len(selecting) == (count or len(dataset(archive).validation))
 
 
 def test_test_images_of_another_dataset_that_were_trained_on_are_left_out(
-    tmp_path: Path, archive: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, archive: Path, source: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The other archive tests on images that the run was trained on, under other labels and names."""
-    run = isopix.pretrain("igpt.digits", *SEEN, data=archive, out=tmp_path / "run")
     with np.load(archive) as arrays:
         images = arrays["x_train"]
     fresh = np.random.default_rng(1).integers(0, 256, (70, 8, 8), dtype=np.uint8)
@@ -233,8 +232,8 @@ def test_test_images_of_another_dataset_that_were_trained_on_are_left_out(
     tested = np.concatenate([images, fresh[40:]])
     np.savez(tmp_path / "other.npz", x_train=fresh[:40], x_test=tested, **labels)
     with caplog.at_level(logging.WARNING):
-        found = isopix.probe(run, "l2_grid=[0.1]", data=tmp_path / "other.npz")
-    trained = len(load_seen(run.path, {}))
+        found = isopix.probe(source, "l2_grid=[0.1]", data=tmp_path / "other.npz")
+    trained = len(load_seen(source.path, {}))
     assert found.network.num_images["test"] == 90 - trained
     message = f"{trained} of 90 test images of dataset 'other' are left out: they were used to train the run"
     assert message in caplog.text
@@ -242,10 +241,9 @@ def test_test_images_of_another_dataset_that_were_trained_on_are_left_out(
 
 
 def test_a_model_whose_training_images_are_not_known_is_measured_with_a_warning(
-    tmp_path: Path, archive: Path
+    tmp_path: Path, source: Any
 ) -> None:
     """So is one that was fine-tuned from it, although its own images are known."""
-    source = isopix.pretrain("igpt.digits", *SEEN, data=archive, out=tmp_path / "run")
     assert load_run(source.path, device=CPU).seen_known
     (source.path / "training-images.npy").unlink()
     tuned = isopix.finetune(source, *TUNING, out=tmp_path / "tuned")

@@ -104,17 +104,13 @@ def test_a_palette_is_fitted_once_for_whatever_decides_it(fits: list[Fit]) -> No
     assert fits == [(whole, 17, 0), (whole, 17, 1), (whole, 16, 0), (100, 17, 0), (whole, 17, 0)]
 
 
-@pytest.mark.parametrize("damage", [b"", b"{}", None, "one bit"])
-def test_a_file_that_cannot_be_read_is_written_again(
-    fits: list[Fit], tmp_path: Path, damage: bytes | str | None
-) -> None:
+def test_a_file_of_another_content_is_written_again(fits: list[Fit], tmp_path: Path) -> None:
     recipe = registry.find("igpt.digits")
     data = load_dataset(recipe.data)
     right = fit_codec(recipe, data)
     [path] = (tmp_path / "cache/codecs").glob("*/codec.safetensors")
-    data_bytes = path.read_bytes()
-    flipped = data_bytes[:-2] + bytes([data_bytes[-2] ^ 1]) + data_bytes[-1:]
-    path.write_bytes({None: data_bytes[:-1], "one bit": flipped}.get(damage, damage))
+    content = path.read_bytes()
+    path.write_bytes(content[:-2] + bytes([content[-2] ^ 1]) + content[-1:])  # one bit
     assert [fit_codec(recipe, data).fingerprint() for _ in range(2)] == [right.fingerprint()] * 2
     assert len(fits) == 2
 

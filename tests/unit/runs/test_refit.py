@@ -10,14 +10,12 @@ import pytest
 import torch
 
 from isopix.recipes import registry
-from isopix.runs import pretrain as running
 from isopix.runs.load import load_run
 from isopix.runs.resume import finetune_and_refit
 from isopix.runs.start import prepare_finetune
 from isopix.runs.state import RunStatus
 from isopix.runs.training_log import RunObserver
 from isopix.storage import checkpoint, log
-from isopix.storage.atomic import write_json
 from isopix.storage.run_folder import RunFolder
 from tests.trained import train
 
@@ -95,34 +93,20 @@ def test_it_is_the_run_of_that_many_steps_on_train_and_validation(
     assert plain == found | {"selection_images": 0, "measurement": plain["measurement"]}
 
 
-def moments(pretrained: Path, out: Path, kept: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """What a kill would leave of the folder at every line of a log and around each of the files before it."""
-    found: list[Path] = []
-
-    def keep(*ignored: object) -> None:
-        found.append(shutil.copytree(out, kept / str(len(found))))
-
-    def written(path: Path, values: dict[str, object]) -> None:
-        write_json(path, values)
-        keep()
-
-    monkeypatch.setattr(running, "write_json", written)
-    assert refit(pretrained, out, observer=RunObserver(record=keep)).finished
-    monkeypatch.undo()
-    return found
-
-
 @pytest.mark.integration
 def test_killed_at_any_moment_the_same_call_continues_to_the_same_weights(
-    pretrained: Path, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    pretrained: Path, whole: Path, tmp_path: Path
 ) -> None:
-    out = tmp_path / "ft"
-    found = moments(pretrained, out, tmp_path, monkeypatch)
+    out, found = tmp_path / "ft", list[Path]()
+
+    def keep(record: object) -> None:
+        """Keep what a kill would leave of the folder at this line of a log."""
+        found.append(shutil.copytree(out, tmp_path / str(len(found))))
+
+    assert refit(pretrained, out, observer=RunObserver(record=keep)).finished
     bare = [each for each in found if not RunFolder(each / "selection").has_checkpoints]
     own = [each for each in found if (each / "recipe.json").is_file()]
     unsaved = [each for each in own if not RunFolder(each).has_checkpoints]
-    assert bare
-    assert unsaved
     for left in (bare[0], found[len(found) // 2], unsaved[0], own[-1]):
         shutil.rmtree(out)
         shutil.copytree(left, out)

@@ -9,10 +9,10 @@ import pytest
 
 from isopix.plots import style
 from isopix.plots.biases import ForestRow, Mark
+from isopix.studies.inductive_bias.claims import evaluate_trials
 from isopix.studies.inductive_bias.figures import claim_rows, group_trials, mean_std
-from isopix.studies.inductive_bias.grid import Study
 from isopix.studies.inductive_bias.results import ClaimRecord, ContrastRecord, StudyResult, Trial
-from isopix.studies.inductive_bias.run import evaluate_trials, write_up
+from isopix.studies.inductive_bias.study import Study, write_up
 from tests.unit.studies.inductive_bias.worlds import pool_probes, probed
 
 COMMITTED = Path(__file__).parents[4] / "bench" / "results" / "study-tiny"

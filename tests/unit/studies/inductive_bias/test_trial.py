@@ -22,7 +22,7 @@ from isopix.storage.run_folder import RunFolder
 from isopix.studies.inductive_bias import trial
 from isopix.studies.inductive_bias.evidence import correct_images
 from isopix.studies.inductive_bias.figures import Example
-from isopix.studies.inductive_bias.grid import Study, StudyPlan, plan_study
+from isopix.studies.inductive_bias.study import Study, StudyPlan, plan_study
 from isopix.studies.inductive_bias.trial import TrialSpec, run_trial
 
 SMALL = ("steps=2", "width=16", "data.rows=8", "data.cols=8")

@@ -1,15 +1,19 @@
-"""The grid of the study: which networks are trained at which scale, and the folder of their trials."""
+"""The study: which networks are trained at which scale, in which folder, and the results of their trials."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
-from itertools import product
+from itertools import count, product
 from pathlib import Path
 from typing import NamedTuple
 
 from isopix.core.config import from_dict
+from isopix.core.device import DeviceLike
+from isopix.core.overrides import parse
+from isopix.core.progress import announce, track
+from isopix.core.signals import Interrupted, stop_requested
 from isopix.core.text import naming
 from isopix.data.dataset import load_dataset
 from isopix.probing.methods import LbfgsProbe, RidgeProbe
@@ -23,8 +27,19 @@ from isopix.runs.start import with_absolute_paths
 from isopix.storage.atomic import LOCK_FILE, exclusive_lock, read_json, write_json
 from isopix.storage.provenance import with_provenance
 from isopix.storage.run_folder import require_new
-from isopix.studies.inductive_bias.results import Architecture, TrialResult, network_name, trial_name
-from isopix.studies.inductive_bias.trial import TrialSpec
+from isopix.studies.executor import Submit, in_processes, in_slurm, run_all, slots_on
+from isopix.studies.inductive_bias.claims import evaluate_trials
+from isopix.studies.inductive_bias.contrasts import MAIN_BLOCKS
+from isopix.studies.inductive_bias.figures import read_examples, study_figures
+from isopix.studies.inductive_bias.results import (
+    Architecture,
+    StudyResult,
+    TrialResult,
+    network_name,
+    trial_name,
+)
+from isopix.studies.inductive_bias.trial import TrialSpec, run_trial
+from isopix.studies.page import write_page
 
 FILE = "study.json"
 MIN_LR = 0.0001  # the last learning rate that is tried where larger ones diverge
@@ -47,19 +62,13 @@ class Scale(NamedTuple):
 
 # The differences that a study is planned to detect, apart from those of accuracy; "" is of correlations.
 EFFECTS = {"nats": 0.2, "nats per doubling": 0.1, "": 0.3, "% of range": 2.0, "%": 10.0}
-THREE_BLOCKS = ("conv", "mixer", "transformer-1")
-
-
-def _networks(*depths: int) -> tuple[Architecture, ...]:
-    return tuple(product(THREE_BLOCKS, ENCODINGS, depths))
-
-
+_TINY, _SMALL = (tuple(product(MAIN_BLOCKS, ENCODINGS, depths)) for depths in ((1, 3), (1, 3, 6)))
 _RIDGE = RidgeProbe(l2_grid=(1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0))  # closed form
 _IMAGES = {"train": 10_000, "validation": 2000, "test": 10_000}
 _ALL_IMAGES = {"train": 50_000, "validation": 50_000, "test": 50_000}
 SCALES = {
-    "tiny": Scale("isotropic.translated_digits-", _networks(1, 3), 5, _RIDGE, _IMAGES, effect=20.0),
-    "small": Scale("isotropic.small-", _networks(1, 3, 6), 5, _RIDGE, _IMAGES, effect=5.0),
+    "tiny": Scale("isotropic.translated_digits-", _TINY, 5, _RIDGE, _IMAGES, effect=20.0),
+    "small": Scale("isotropic.small-", _SMALL, 5, _RIDGE, _IMAGES, effect=5.0),
     "paper": Scale("isotropic.", tuple(CELLS), 3, LbfgsProbe(), _ALL_IMAGES, effect=5.0),
 }
 
@@ -198,3 +207,85 @@ class Study:
             scale.probe if self.plan.probe is None else probe_method(self.plan.probe),
             scale.probe_images,
         )
+
+
+def run_study(
+    folder: Path, planned: StudyPlan, *, jobs: int | None, device: DeviceLike, slurm: Sequence[str]
+) -> Study:
+    """Run the trials of a plan that are not done, `jobs` at a time. Interrupted if asked to stop."""
+    study = Study.from_plan(folder, planned)
+    missing = len(study.missing(planned))
+    submit, size = _executor(study.path, missing, jobs=jobs, device=device, slurm=slurm)
+    if missing or planned.data is not None:
+        study.require_images()
+    with Study.create(folder, planned) as study:
+        specs, numbers = study.missing(planned), count(1)
+
+        def job_ended(spec: TrialSpec, reason: str) -> None:
+            if reason or spec.read().status == "not run":
+                spec.fail(reason or "ended without a result")
+            announce(f"{spec.name}: {spec.read().text}")
+            show(next(numbers))
+
+        with stop_requested() as request, track("trials", len(specs)) as show:
+            run_all(specs, submit, size, ended=job_ended, stop=lambda: request.signal is not None)
+    if request.signal is not None:
+        text = f"stopped and saved: {folder}; the same command resumes"
+        raise Interrupted(text, StudyResult(facts={}, claims={}, trials=study.results(), warnings=(text,)))
+    return study
+
+
+def _executor(
+    folder: Path, count: int, *, jobs: int | None, device: DeviceLike, slurm: Sequence[str]
+) -> tuple[Submit[TrialSpec], int]:
+    if not slurm:
+        slots = slots_on(device, jobs)
+        return in_processes(run_trial, slots, ["isopix.studies.inductive_bias.trial"]), len(slots)
+    given = parse(slurm)
+    for name in ("nodes", "gpus_per_node", "tasks_per_node", "ntasks_per_node"):
+        if given.get(name, 1) not in (0, 1):
+            raise ValueError(f"{name} is {given[name]}; a trial is one process with one GPU: allowed: 1")
+    return in_slurm(run_trial, folder / "slurm", given), jobs or max(1, count)
+
+
+def write_up(study: Study) -> StudyResult:
+    """Test the claims, draw the figures and write the page, from the trials that are done."""
+    results = study.results()
+    done = {name: result for name, result in results.items() if result.status == "done"}
+    _check_same_images(done)
+    claims = evaluate_trials(list(done.values()), SCALES[study.plan.scale].effects)
+    facts = _facts(study, list(done.values()))
+    result = StudyResult(facts=facts, claims=claims, trials=results).saved(study.path / "report.html")
+    write_page(
+        study.path / "report.html",
+        result,
+        list(study_figures([each.measured() for each in done.values()], read_examples(study.specs), claims)),
+        title="Inductive biases of small isotropic networks",
+        headline=f"{len(done)} of {len(results)} networks",
+        lead="; ".join(result.verdict_counts(pool) for pool in claims),
+    )
+    return result
+
+
+def _check_same_images(done: Mapping[str, TrialResult]) -> None:
+    images = {name: (each.environment.get("data"), each.test_groups) for name, each in done.items()}
+    for name, own in images.items():
+        first = next(iter(images))
+        if own != images[first]:
+            raise ValueError(f"{name} and {first} are of other images; take the results of one of them away")
+
+
+def _facts(study: Study, done: Sequence[TrialResult]) -> dict[str, str]:
+    first = study.specs[0]
+    data, train = first.recipe.data, first.recipe.train
+    facts = {
+        "scale": study.plan.scale,
+        "images": f"{data.source}, {data.rows} × {data.cols}",
+        "width": f"{first.recipe.model.width}",
+        "training": f"{train.steps:,} steps of {train.batch_size}",
+        "probe": first.probe.label(),
+        "seeds": f"{study.plan.seeds}",
+    }
+    for name in dict.fromkeys(name for each in done for name in each.environment):
+        facts[name] = "; ".join(dict.fromkeys(str(each.environment.get(name, "unknown")) for each in done))
+    return facts
