@@ -48,11 +48,9 @@ def demo(
     from isopix.core.registry import plugins
     from isopix.core.signals import with_resume_hint
     from isopix.recipes.registry import resolve
-    from isopix.verbs.complete import complete, reconstruct
-    from isopix.verbs.low_data import low_data
-    from isopix.verbs.probe import probe
+    from isopix.verbs.probe import low_data, probe
     from isopix.verbs.report import report
-    from isopix.verbs.sample import sample
+    from isopix.verbs.sample import complete, reconstruct, sample
 
     folder = demo_folder(out)
     announce(f"demo in {folder}: about five minutes on two CPU cores with the default settings")
