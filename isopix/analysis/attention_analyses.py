@@ -11,13 +11,7 @@ from jaxtyping import Float
 from PIL import Image
 from torch import Tensor
 
-from isopix.analysis.attention import (
-    CLASS_TOKEN,
-    attention_from,
-    attention_per_head,
-    uniform_attention_distance,
-    uniform_attention_entropy,
-)
+from isopix.analysis import attention
 from isopix.analysis.base import Analysis, AnalysisInput, Numbers, image_source, rounded
 from isopix.core.registry import register
 from isopix.core.text import Table
@@ -40,13 +34,15 @@ class AttentionDistance(_AttentionAnalysis):
 
     def compute(self, given: AnalysisInput) -> Numbers:
         patch_size = given.codec.patch_size
-        measured = attention_per_head(
+        measured = attention.attention_per_head(
             given.network, given.images, patch_size=patch_size, renormalize=given.renormalize
         )
         layers = []
         for (layer, span), *values in zip(given.backbone.attention_axes(), *measured, strict=True):
-            uniform = uniform_attention_distance(span.grid, patch_size=patch_size, causal=given.causal)
-            uniform_entropy = uniform_attention_entropy(span.grid, causal=given.causal)
+            uniform = attention.uniform_attention_distance(
+                span.grid, patch_size=patch_size, causal=given.causal
+            )
+            uniform_entropy = attention.uniform_attention_entropy(span.grid, causal=given.causal)
             heads = [
                 {
                     **_mean_and_std(distance, ""),
@@ -132,9 +128,11 @@ class AttentionRollout(_AttentionAnalysis):
 def _maps(given: AnalysisInput) -> Iterator[Float[Tensor, "queries *maps rows cols"]]:
     """Yield the maps of `QueryAttention`, each on the grid."""
     first, (rows, cols) = given.backbone.num_prefix_tokens, given.backbone.grid
-    tokens = [0 if each == CLASS_TOKEN else first + each[0] * cols + each[1] for each in given.queries]
+    tokens = [
+        0 if each == attention.CLASS_TOKEN else first + each[0] * cols + each[1] for each in given.queries
+    ]
     image = given.images[given.image_index][None]
-    for maps in attention_from(given.network, image, torch.tensor(tokens), causal=given.causal):
+    for maps in attention.attention_from(given.network, image, torch.tensor(tokens), causal=given.causal):
         yield rearrange(maps, "... (h w) -> ... h w", h=rows)
 
 
@@ -164,9 +162,12 @@ def _layer_name(layer: int, span: AttentionAxis) -> str:
 def _uniform_distances(given: AnalysisInput) -> dict[str, float]:
     grid, patch_size = given.backbone.grid, given.codec.patch_size
     if given.causal:
-        causal = uniform_attention_distance(grid, patch_size=patch_size, causal=True)
-        return {"all positions": uniform_attention_distance(grid, patch_size=patch_size), "causal": causal}
+        causal = attention.uniform_attention_distance(grid, patch_size=patch_size, causal=True)
+        return {
+            "all positions": attention.uniform_attention_distance(grid, patch_size=patch_size),
+            "causal": causal,
+        }
     return {
-        span.name or "all positions": uniform_attention_distance(span.grid, patch_size=patch_size)
+        span.name or "all positions": attention.uniform_attention_distance(span.grid, patch_size=patch_size)
         for _, span in given.backbone.attention_axes()
     }

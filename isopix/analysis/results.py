@@ -80,7 +80,7 @@ class ScoreResult(Result):
 
     def tables(self) -> list[Table]:
         both = [self.images, *([] if self.against is None else [self.against])]
-        tables = [table for each in both for table in (_summary_table(each), _least_likely_table(each))]
+        tables = [table for each in both for table in _score_tables(each)]
         if self.against is not None:
             title = f"Probability that an image of {self.against.data} has a higher score than one of"
             rows = [(SCORES[name], str(each)) for name, each in self.auroc.items()]
@@ -167,20 +167,17 @@ class NeighborsResult(Result):
         ]
 
 
-def _summary_table(scored: ScoredImages) -> Table:
-    rows = []
+def _score_tables(scored: ScoredImages) -> Iterator[Table]:
+    summary = []
     for name, each in scored.summary.items():
         spread = "" if each.standard_deviation is None else f"{each.standard_deviation:.4f}"
-        rows.append((SCORES[name], str(each), spread))
-    return Table(scored.measurement.line, ("score", "mean ± standard error", "standard deviation"), rows)
-
-
-def _least_likely_table(scored: ScoredImages) -> Table:
+        summary.append((SCORES[name], str(each), spread))
+    yield Table(scored.measurement.line, ("score", "mean ± standard error", "standard deviation"), summary)
     names = list(scored.least_likely[0][1])
     title = "Images with the highest loss" if "masked_loss" in names else "Least likely images"
     rows = [(image, *(f"{scores[name]:.4f}" for name in names)) for image, scores in scored.least_likely]
     columns = ("image", *(SCORES[name].removeprefix("model, ") for name in names))
-    return Table(f"{title} of {scored.data}", columns, rows)
+    yield Table(f"{title} of {scored.data}", columns, rows)
 
 
 class AnalysisResult(Result):

@@ -14,7 +14,6 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from isopix.plots import style
-from isopix.plots.style import BLOCK_COLORS, block_order, display_name
 
 Layers = Sequence[Mapping[str, Any]]  # as `BiasMeasurements.by_layer` gives them
 FieldMap = tuple[Float[np.ndarray, "rows cols"], Int[np.ndarray, "rows cols"] | None]  # fractions, samples
@@ -69,9 +68,9 @@ def compare_inductive_biases(
     figure = style.new_figure(COMPARISON_HEIGHT)
     figure.set_layout_engine("constrained", w_pad=0.1)
     panels = figure.subplots(1, len(PANELS))
-    others = cycle(color for color in style.COLORS if color not in map(BLOCK_COLORS.get, networks))
-    for name in block_order(networks):
-        color = BLOCK_COLORS.get(name) or next(others)
+    others = cycle(color for color in style.COLORS if color not in map(style.BLOCK_COLORS.get, networks))
+    for name in style.block_order(networks):
+        color = style.BLOCK_COLORS.get(name) or next(others)
         for axes, (key, *_) in zip(panels, PANELS, strict=True):
             _line(axes, key, networks[name], color, name, (stds or {}).get(name))
     for axes, panel in zip(panels, PANELS, strict=True):
@@ -87,7 +86,7 @@ def _line(
     look: Any = {"color": color, "marker": "o", "markersize": 4, "linewidth": 1.4, "elinewidth": 0.9}
     x, y = ([layer[each] for layer in layers] for each in ("layer", key))
     bars = None if stds is None else [layer[key] for layer in stds]
-    axes.errorbar(x, y, yerr=bars, label=display_name(name), **look)
+    axes.errorbar(x, y, yerr=bars, label=style.display_name(name), **look)
 
 
 def _format(axes: Axes, panel: tuple[str, str, str, str], uniform: float) -> None:
@@ -109,7 +108,7 @@ def plot_receptive_fields(networks: Mapping[str, FieldMap]) -> Figure:
     """
     figure = style.new_figure(1.8 + 4.6 / max(3, len(networks)))
     panels = figure.subplots(1, len(networks), squeeze=False)[0]
-    for axes, name in zip(panels, block_order(networks), strict=True):
+    for axes, name in zip(panels, style.block_order(networks), strict=True):
         fractions, samples = networks[name]
         down, right = (side // 2 for side in fractions.shape)
         options: Any = {"extent": (-right - 0.5, right + 0.5, down + 0.5, -down - 0.5)}
@@ -118,7 +117,7 @@ def plot_receptive_fields(networks: Mapping[str, FieldMap]) -> Figure:
         axes.imshow(unsampled, cmap=grays, vmin=0, vmax=1, interpolation="none", **options)
         shown, norm = np.ma.masked_less(fractions, MIN_FRACTION), LogNorm(MIN_FRACTION, 1)
         image = axes.imshow(shown, norm=norm, cmap="viridis", interpolation="none", **options)
-        axes.set_title(style.wrap_title(display_name(name)))
+        axes.set_title(style.wrap_title(style.display_name(name)))
         axes.set(xticks=[-right, 0, right], yticks=[-down, 0, down], xlabel="Column offset\n(positions)")
         axes.grid(visible=False)
         axes.tick_params(labelleft=axes is panels[0])

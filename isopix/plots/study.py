@@ -12,18 +12,6 @@ from numpy.typing import NDArray
 
 from isopix.plots import style
 from isopix.plots.curves import spread_labels
-from isopix.plots.style import (
-    DASHES,
-    ENCODING_COLORS,
-    MARKERS,
-    block_color,
-    block_order,
-    depth_text,
-    display_name,
-    marker_look,
-    marker_size,
-    ordered,
-)
 
 ROW_HEIGHT = 2.1  # inches, of a row of panels
 LEGEND_HEIGHT = 1.1  # inches
@@ -61,7 +49,7 @@ class PoolResults(NamedTuple):
 
     @property
     def encodings(self) -> list[str]:
-        return ordered((each.encoding for each in self.trained), MARKERS)
+        return style.ordered((each.encoding for each in self.trained), style.MARKERS)
 
 
 @style.print_style
@@ -73,13 +61,13 @@ def plot_study_loss(pools: Sequence[PoolResults]) -> Figure:
     for row, results in zip(panels, pools, strict=True):
         for axes, encoding in zip(row, encodings, strict=True):
             _losses(axes, [each for each in results.trained if each.encoding == encoding])
-        _finish(row, f"Test accuracy,\n{display_name(results.pool)}", results.baselines)
+        _finish(row, f"Test accuracy,\n{style.display_name(results.pool)}", results.baselines)
     for axes, encoding in zip(panels[0], encodings, strict=True):
-        axes.set_title(display_name(encoding))
+        axes.set_title(style.display_name(encoding))
     for axes in panels[-1]:
         axes.set_xlabel("Loss (nats per\nmasked sub-pixel)")
     sizes = [
-        _key(depth_text(depth), marker="o", markersize=marker_size(depth))
+        _key(style.depth_text(depth), marker="o", markersize=style.marker_size(depth))
         for depth in sorted({each.depth for each in networks})
     ]
     _legends(figure, _block_keys(networks), sizes)
@@ -94,19 +82,19 @@ def plot_study_depth(results: PoolResults, block: str = "conv") -> Figure:
     panels = figure.subplots(2, len(results.encodings), sharey="row", sharex="row", squeeze=False)
     for upper, lower, encoding in zip(*panels, results.encodings, strict=True):
         networks = [each for each in results.trained if each.encoding == encoding]
-        for name in block_order(each.block for each in networks):
+        for name in style.block_order(each.block for each in networks):
             own = sorted((each for each in networks if each.block == name), key=lambda each: each.depth)
             for hollow in (True, False):
                 values = [each.untrained if hollow else each.accuracy for each in own]
-                look = marker_look(encoding, block_color(name), hollow=hollow)
+                look = style.marker_look(encoding, style.block_color(name), hollow=hollow)
                 _curve(upper, [each.depth for each in own], values, "-", look)
-        upper.set_title(display_name(encoding))
+        upper.set_title(style.display_name(encoding))
         upper.set(xlabel="Depth (blocks)", xticks=depths)
         for each, hollow in _trained_and_not(results):
             if (each.block, each.encoding) == (block, encoding):
-                _layers(lower, each, marker_look(encoding, block_color(block), hollow=hollow))
+                _layers(lower, each, style.marker_look(encoding, style.block_color(block), hollow=hollow))
         _layer_axis(lower)
-    for row, label in zip(panels, ("best layer", display_name(block)), strict=True):
+    for row, label in zip(panels, ("best layer", style.display_name(block)), strict=True):
         _finish(row, f"Test accuracy,\n{label}", results.baselines)
     _legends(figure, _block_keys(results.trained), _dash_keys(depths))
     return figure
@@ -127,16 +115,18 @@ def plot_study_layers(results: PoolResults, blocks: Sequence[str], max_depth: in
             _layers_by_encoding(axes, results, architecture, encoding)
     top = max(axes.dataLim.y1 for axes in panels.flat)
     for row, encoding in zip(panels, encodings, strict=True):
-        _finish(row, f"Test accuracy,\n{display_name(encoding)}", results.baselines, top)
+        _finish(row, f"Test accuracy,\n{style.display_name(encoding)}", results.baselines, top)
     for axes, (block, depth) in zip(panels[0], depths.items(), strict=True):
-        axes.set_title(f"{style.wrap_title(display_name(block).capitalize())}, {depth_text(depth)}")
+        axes.set_title(
+            f"{style.wrap_title(style.display_name(block).capitalize())}, {style.depth_text(depth)}"
+        )
     for axes in panels[-1]:
         _layer_axis(axes)
     keys = [
         _key(
-            display_name(each),
+            style.display_name(each),
             linestyle="-",
-            **marker_look(each, ENCODING_COLORS.get(each, style.MUTED_COLOR)),
+            **style.marker_look(each, style.ENCODING_COLORS.get(each, style.MUTED_COLOR)),
         )
         for each in encodings
     ]
@@ -149,11 +139,11 @@ def _layers_by_encoding(
     axes: Axes, results: PoolResults, architecture: tuple[str, int], encoding: str
 ) -> None:
     for each, hollow in _trained_and_not(results):
-        color = ENCODING_COLORS.get(each.encoding, style.MUTED_COLOR)
+        color = style.ENCODING_COLORS.get(each.encoding, style.MUTED_COLOR)
         if (each.block, each.depth) != architecture:
             continue
         if each.encoding == encoding:
-            _layers(axes, each, marker_look(encoding, color, hollow=hollow))
+            _layers(axes, each, style.marker_look(encoding, color, hollow=hollow))
         elif not hollow:
             axes.plot([layer.mean for layer in each.layers], color=color, linewidth=1, alpha=0.35)
 
@@ -166,12 +156,12 @@ def _trained_and_not(results: PoolResults) -> list[tuple[TrialGroup, bool]]:
 def _losses(axes: Axes, networks: Sequence[TrialGroup]) -> None:
     for each in networks:
         ends = [each.untrained.mean, each.accuracy.mean]
-        axes.plot([each.loss.mean] * 2, ends, color=block_color(each.block), linewidth=0.7, alpha=0.35)
+        axes.plot([each.loss.mean] * 2, ends, color=style.block_color(each.block), linewidth=0.7, alpha=0.35)
     for hollow in (True, False):
         for each in sorted(networks, key=lambda each: -each.depth):
             value = each.untrained if hollow else each.accuracy
-            look: Any = marker_look(each.encoding, block_color(each.block), hollow=hollow)
-            look |= {"linestyle": "none", "markersize": marker_size(each.depth), "elinewidth": 0.9}
+            look: Any = style.marker_look(each.encoding, style.block_color(each.block), hollow=hollow)
+            look |= {"linestyle": "none", "markersize": style.marker_size(each.depth), "elinewidth": 0.9}
             loss_error = None if hollow else _errors([each.loss])
             axes.errorbar(each.loss.mean, value.mean, xerr=loss_error, yerr=_errors([value]), **look)
     axes.margins(0.09)
@@ -179,7 +169,7 @@ def _losses(axes: Axes, networks: Sequence[TrialGroup]) -> None:
 
 
 def _layers(axes: Axes, network: TrialGroup, look: Mapping[str, Any]) -> None:
-    _curve(axes, range(len(network.layers)), network.layers, DASHES.get(network.depth, "-"), look)
+    _curve(axes, range(len(network.layers)), network.layers, style.DASHES.get(network.depth, "-"), look)
 
 
 def _curve(
@@ -226,9 +216,9 @@ def merge_baselines(baselines: Mapping[str, float], width: float) -> dict[str, f
     groups: list[dict[str, float]] = []
     for name, value in sorted(baselines.items(), key=lambda item: item[1]):
         if groups and value - max(groups[-1].values()) <= width:
-            groups[-1][display_name(name)] = value
+            groups[-1][style.display_name(name)] = value
         else:
-            groups.append({display_name(name): value})
+            groups.append({style.display_name(name): value})
     return {" = ".join(same): sum(same.values()) / len(same) for same in groups}
 
 
@@ -237,13 +227,16 @@ def _key(label: str, **look: Any) -> Line2D:
 
 
 def _block_keys(networks: Sequence[TrialGroup]) -> list[Artist]:
-    names = block_order(each.block for each in networks)
-    return [_key(display_name(each), color=block_color(each), linestyle="-", linewidth=5) for each in names]
+    names = style.block_order(each.block for each in networks)
+    return [
+        _key(style.display_name(each), color=style.block_color(each), linestyle="-", linewidth=5)
+        for each in names
+    ]
 
 
 def _dash_keys(depths: Iterable[int]) -> list[Artist]:
     return [
-        _key(f"every layer, {depth_text(each)}", linestyle=DASHES.get(each, "-"), linewidth=1.5)
+        _key(f"every layer, {style.depth_text(each)}", linestyle=style.DASHES.get(each, "-"), linewidth=1.5)
         for each in sorted(set(depths))
     ]
 

@@ -12,6 +12,7 @@ from isopix.core.overrides import flatten
 from isopix.core.text import Table
 from isopix.plots.images import Group, enlarge, fit_scale, image_grid, png_bytes, sample_grid
 from isopix.plots.palette import arrange_colors, oklab
+from isopix.reporting import training
 from isopix.reporting.run_record import (
     DataSample,
     Kinds,
@@ -38,12 +39,6 @@ from isopix.reporting.section import (
     result_picture,
 )
 from isopix.reporting.summary import headline, summary_section
-from isopix.reporting.training import (
-    finetuning_section,
-    loss_section,
-    probe_curve,
-    training_cost,
-)
 from isopix.storage.run_folder import RunFolder
 
 
@@ -72,21 +67,21 @@ def report_page(runs: Mapping[str, RunRecord]) -> Page:
         [only] = articles
         return Page(only.name, only.headline, only.sections, command, facts=only.facts, bands=bands)
     shared = [summary_section(runs, "together"), differences_section(runs)]
-    if curve := probe_curve(runs, "along"):
+    if curve := training.probe_curve(runs, "along"):
         shared.insert(1, Section("Loss and probe accuracy", [Panel([curve])]))
     return Page(join_words(list(runs)), headline(runs), shared, command, articles=articles, bands=bands)
 
 
 def _article(name: str, number: int, run: RunRecord, count: int) -> Article:
-    path, curve = shlex.quote(str(run.path)), probe_curve({name: run}, f"along-{number}")
+    path, curve = shlex.quote(str(run.path)), training.probe_curve({name: run}, f"along-{number}")
     pictures, numbers = _results(run, number)
     sections = [
         *pictures,
         data_section(run),
-        finetuning_section(run, f"fine-tuning-{number}", path),
+        training.finetuning_section(run, f"fine-tuning-{number}", path),
         summary_section({name: run}, "") if count == 1 else None,
         *numbers,
-        loss_section(run, f"loss-{number}", path),
+        training.loss_section(run, f"loss-{number}", path),
         Section("Loss and probe accuracy", [Panel([curve])]) if curve else None,
         palette_section(run),
         _suggestions(run, path),
@@ -131,7 +126,7 @@ def _facts(run: RunRecord) -> Facts:
         facts.append(("parameters", f"{run.weights.parameters:,}"))
     facts += [("imported from", run.imported_from)] if run.imported_from else []
     facts += [("steps", f"{run.num_steps:,}")] if run.num_steps else []
-    return facts if run.imported_from else [*facts, *training_cost(run)]
+    return facts if run.imported_from else [*facts, *training.training_cost(run)]
 
 
 MAX_COLUMNS = 12  # of images; with more classes, images are not grouped by class

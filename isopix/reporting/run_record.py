@@ -138,7 +138,9 @@ def read_run(run: RunFolder, kinds: Kinds = NUMBERS) -> RunRecord:
         recipe=read(run.recipe, lambda path: from_dict(Recipe, settings)),
         environment=read(run.environment, lambda path: public(read_json(path))) or {},
         log=records,
-        weights=read(run.checkpoints, _weights),
+        weights=read(
+            run.checkpoints, lambda path: _weights(checkpoint.load_latest(path, ("model",)).checkpoint)
+        ),
         data=read(run.data_sample, _data_sample),
         results=sorted(results, key=lambda each: (getattr(each, "step", 0), each.call["written"])),
         problems=problems,
@@ -157,7 +159,7 @@ def read_run_or_model(path: Path) -> RunRecord:
         settings=settings,
         recipe=from_dict(Recipe, settings),
         environment=public({**found.records.get("environment", {}), **imported}),
-        weights=_weights_of(found),
+        weights=_weights(found),
     )
 
 
@@ -180,12 +182,9 @@ def _data_sample(path: Path) -> DataSample:
     return DataSample(images, arrays["labels"].tolist(), names, arrays["counts"].tolist())
 
 
-def _weights(checkpoints: Path) -> Weights | None:
-    found = checkpoint.load_latest(checkpoints, ("model",)).checkpoint
-    return None if found is None else _weights_of(found)
-
-
-def _weights_of(found: Checkpoint) -> Weights:
+def _weights(found: Checkpoint | None) -> Weights | None:
+    if found is None:
+        return None
     tensors, state = found.tensors["model"], found.records["state"]
     trained = [each for name, each in tensors.items() if not name.endswith(FIXED_TENSORS)]
     parameters = sum(each.numel() for each in trained if each.is_floating_point())

@@ -17,16 +17,10 @@ from isopix.plots import curves
 from isopix.probing.config import ProbeConfig
 from isopix.probing.results import PIXEL_COMPONENTS, RAW_PIXELS, LayerScores, ProbeResult, baseline_title
 from isopix.recipes.recipe import Recipe
+from isopix.reporting import training
 from isopix.reporting.results import SummaryRow
 from isopix.reporting.run_record import RunRecord, grouped_settings, public
 from isopix.reporting.section import Panel, Section, figure_chart, join_words, percent, render
-from isopix.reporting.training import (
-    baseline_losses,
-    finetune_accuracy,
-    held_out_loss,
-    loss_unit,
-    uniform_classes,
-)
 
 # They move a score within its interval, or not at all.
 UNCOMPARED = {"seed", "num_resamples", "refit_on_validation", "concat"}
@@ -42,12 +36,14 @@ def headline(runs: Mapping[str, RunRecord]) -> str:
         best = max(probes, key=lambda name: probes[name].accuracy)
         parts.append(_probed(probes[best], "" if alone else f" ({best}, the highest of {len(probes)})"))
     for name, run in runs.items():
-        if found := finetune_accuracy(run):
+        if found := training.finetune_accuracy(run):
             bounds = f"95\u00a0% interval {percent(found.low)} to {percent(found.high)}"
             of = "" if alone else f" ({name})"
             parts.append(f"Test accuracy after fine-tuning{of}: {percent(found.accuracy)}, {bounds}.")
-        if alone and (loss := held_out_loss(run)):
-            parts.append(f"{loss.split.capitalize()} loss: {loss.nats:.2f} nats per {loss_unit(run)}.")
+        if alone and (loss := training.held_out_loss(run)):
+            parts.append(
+                f"{loss.split.capitalize()} loss: {loss.nats:.2f} nats per {training.loss_unit(run)}."
+            )
     return " ".join(parts) or "Not evaluated yet."
 
 
@@ -63,7 +59,7 @@ def _probed(probe: ProbeResult, of: str) -> str:
 def incomparable(runs: Mapping[str, RunRecord]) -> str:
     """Return why probes or fine-tuned accuracies of runs cannot be compared; empty if they can."""
     different = probe_differences([run.probe for run in runs.values() if run.probe])
-    tuned = [found.measurement for run in runs.values() if (found := finetune_accuracy(run))]
+    tuned = [found.measurement for run in runs.values() if (found := training.finetune_accuracy(run))]
     reasons = [f"probes differ in {join_words(different)}"] if different else []
     reasons += [f"fine-tuned accuracies in {join_words(others)}"] if (others := differences(tuned)) else []
     return "; ".join(reasons)
@@ -93,13 +89,13 @@ def summary_rows(runs: Mapping[str, RunRecord]) -> list[SummaryRow]:
 
 
 def _rows(name: str, run: RunRecord) -> Iterator[SummaryRow]:
-    loss, classes = held_out_loss(run) if run.predicts_codes else None, uniform_classes(run)
+    loss, classes = training.held_out_loss(run) if run.predicts_codes else None, training.uniform_classes(run)
     what = run.recipe.objective.label() if run.recipe and run.predicts_codes else ""
     if run.recipe and run.recipe.finetune:
         what = run.recipe.finetune.label()
     row = SummaryRow(name, "run", what, loss and loss.nats)
     yield _scored(row, run.probe.network) if run.probe else row
-    if tuned := finetune_accuracy(run):
+    if tuned := training.finetune_accuracy(run):
         fine_tuned = SummaryRow("fine-tuned", description="class head", accuracy=tuned.accuracy)
         yield replace(fine_tuned, low=tuned.low, high=tuned.high)
     baselines = run.probe.baselines if run.probe else {}
@@ -109,7 +105,7 @@ def _rows(name: str, run: RunRecord) -> Iterator[SummaryRow]:
         yield _scored(untrained, baselines["untrained"])
     elif run.predicts_codes:
         yield untrained
-    if losses := baseline_losses(run):
+    if losses := training.baseline_losses(run):
         lowest = min(losses, key=lambda each: losses[each])
         yield SummaryRow(lowest, description="learning-free", loss=losses[lowest])
     for baseline, found in baselines.items():
@@ -134,12 +130,12 @@ def _scored(row: SummaryRow, scores: LayerScores) -> SummaryRow:
 
 def summary_section(runs: Mapping[str, RunRecord], name: str) -> Section:
     """Return the table of runs and baselines, and the probes of several runs in one figure."""
-    units = dict.fromkeys(loss_unit(run) for run in runs.values() if run.predicts_codes)
+    units = dict.fromkeys(training.loss_unit(run) for run in runs.values() if run.predicts_codes)
     notes = [
         "Accuracy: test accuracy of a probe of frozen features, or of the fine-tuned network, with its"
         f" 95\u00a0% interval. Loss: per {' or '.join(units) or 'predicted code'}."
     ]
-    losses = [loss for run in runs.values() if run.predicts_codes and (loss := held_out_loss(run))]
+    losses = [loss for run in runs.values() if run.predicts_codes and (loss := training.held_out_loss(run))]
     if len({each.measurement.images_hash for each in losses}) > 1:
         notes.append("The losses cannot be compared, as they are of different images.")
     if different := incomparable(runs):
@@ -163,7 +159,7 @@ def model_card(run: RunRecord, *, name: str, library: Library) -> str:
     recipe = run.recipe
     if recipe is None:
         raise ValueError(f"{run.path} has no recipe that can be read, so it has no model card")
-    loss, classes = held_out_loss(run) if run.predicts_codes else None, uniform_classes(run)
+    loss, classes = training.held_out_loss(run) if run.predicts_codes else None, training.uniform_classes(run)
     uniform = {"uniform prediction": math.log(classes)} if classes else {}
     settings = [pair for group in grouped_settings(run).values() for pair in group]
     commands = [run.environment.get("command"), run.probe and public(run.probe.call["command"])]
@@ -177,12 +173,12 @@ def model_card(run: RunRecord, *, name: str, library: Library) -> str:
         title=PurePath(name).name,
         tags=[tag for tag in recipe.model.codec.hub_tags if tag in recipe.model.block.hub_tags],
         settings=Table("", ["setting", "value"], settings).markdown(),
-        accuracy=finetune_accuracy(run),
+        accuracy=training.finetune_accuracy(run),
         trained=run.environment.get("trained_parameters"),
         loss=loss,
         bits=loss and loss.nats / math.log(2),
-        unit=loss_unit(run),
-        baselines=uniform | baseline_losses(run),
+        unit=training.loss_unit(run),
+        baselines=uniform | training.baseline_losses(run),
         layer=run.probe.best.layer if run.probe else recipe.model.depth // 2,
         values=recipe.model.codec.placeholder(recipe.grid).vocab_size,
         commands=list(dict.fromkeys(shlex.join(words) for words in commands if words)),
