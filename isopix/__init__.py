@@ -24,9 +24,7 @@ if TYPE_CHECKING:
     from isopix.pretrained.images import make_grid
     from isopix.pretrained.model import PretrainedModel
     from isopix.pretrained.run import Run, load, save
-    from isopix.verbs.analyze import analyze
-    from isopix.verbs.compare import compare
-    from isopix.verbs.complete import complete, reconstruct
+    from isopix.verbs.catalog import list_models, list_recipes, plan, show_recipe
     from isopix.verbs.convert import (
         convert_huggingface,
         convert_huggingface_vit,
@@ -34,29 +32,17 @@ if TYPE_CHECKING:
         convert_openai,
         convert_timm,
         convert_to_huggingface,
+        publish,
     )
-    from isopix.verbs.data import data_show
-    from isopix.verbs.demo import demo
+    from isopix.verbs.data import data_show, palette_fit, palette_import, palette_show
     from isopix.verbs.doctor import doctor
-    from isopix.verbs.evaluate import evaluate
-    from isopix.verbs.finetune import finetune
-    from isopix.verbs.low_data import low_data
-    from isopix.verbs.models import list_models
-    from isopix.verbs.neighbors import neighbors
-    from isopix.verbs.palette import palette_fit, palette_import, palette_show
-    from isopix.verbs.plan import plan
-    from isopix.verbs.pretrain import pretrain, resume
-    from isopix.verbs.probe import probe
-    from isopix.verbs.publish import publish
-    from isopix.verbs.recipe import list_recipes, show_recipe
-    from isopix.verbs.report import report
-    from isopix.verbs.reproduce import list_protocols, plan_reproduction, reproduce
-    from isopix.verbs.sample import sample
-    from isopix.verbs.score import score
-    from isopix.verbs.search_lr import search_lr
-    from isopix.verbs.studio import open_studio
-    from isopix.verbs.study import study_inductive_bias
-    from isopix.verbs.verify import verify
+    from isopix.verbs.evaluate import compare, evaluate, verify
+    from isopix.verbs.pretrain import finetune, pretrain, resume, search_lr
+    from isopix.verbs.probe import low_data, probe
+    from isopix.verbs.report import demo, open_studio, report
+    from isopix.verbs.sample import complete, reconstruct, sample
+    from isopix.verbs.score import analyze, neighbors, score
+    from isopix.verbs.study import list_protocols, plan_reproduction, reproduce, study_inductive_bias
 
 # The module of each name that is no verb, imported on first use, so that `import isopix` imports no torch.
 _MODULES = {

@@ -71,7 +71,8 @@ from isopix.recipes.registry import recipe
 from isopix.train.config import OptimizerSpec, ScheduleSpec, TrainConfig
 from isopix.train.evaluator import EvaluationContext, Evaluator, EvaluatorSpec, Metrics
 
-import_modules("isopix.analysis")  # a file of one's own parts knows the package's, and cannot replace one
+for package in ("isopix.probing", "isopix.analysis"):
+    import_modules(package)  # a file of one's own parts knows the package's, and cannot replace one
 
 __all__ = ["Part", "Recipe", "generator", "kinds", "nouns", "recipe", "register"]
 __all__ += ["Codes", "Grid", "Images", "Labels", "Logits", "LossMask", "Mask", "PositionIndices", "Scalar"]

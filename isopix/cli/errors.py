@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from functools import singledispatch
 
 from cyclopts import CycloptsError
-from cyclopts.argument import Argument
 from cyclopts.exceptions import (
     MissingArgumentError,
     UnknownCommandError,
@@ -56,13 +55,14 @@ def _(error: UnknownCommandError) -> str:
 def _(error: UnknownOptionError) -> str:
     given = (error.token.keyword or error.token.value).split("=")[0]
     arguments = [each for each in error.argument_collection if each.parse]
-    options = [name for each in arguments if not _positional(each) for name in each.names]
+    options = [name for each in arguments if not each.field_info.is_positional for name in each.names]
     takes_settings = any(each.name == SETTINGS for each in arguments)
     setting = _as_setting(given, error.root_input_tokens or [])
     name = setting.partition("=")[0]
     if takes_settings and name in SETTING_SYNONYMS:
         hint = f"did you mean the setting '{SETTING_SYNONYMS[name]}'? write {SETTING_SYNONYMS[name]}=VALUE; "
-    elif takes_settings and _is_setting(name):
+    # Imported here, since it takes as long as PyTorch.
+    elif takes_settings and importlib.import_module("isopix.recipes.registry").is_setting(name):
         hint = f"it is a setting: write {setting}; "
     else:
         hint = _suggestion(given, options) or (f"if it is a setting, write {setting}; " * takes_settings)
@@ -74,7 +74,7 @@ def _(error: MissingArgumentError) -> str:
     assert error.argument
     if error.keyword is None:
         name = error.argument.name
-        shown = name.lstrip("-").upper() if _positional(error.argument) else name
+        shown = name.lstrip("-").upper() if error.argument.field_info.is_positional else name
         return f"missing {shown}; see: {_command(error)} --help"
     count, _ = error.argument.token_count()
     return f"{error.keyword} needs {'a value' if count == 1 else f'{count} values'}"
@@ -97,11 +97,6 @@ def with_option_names(message: str, parameters: Iterable[str]) -> str:
     return message
 
 
-def _is_setting(path: str) -> bool:
-    # Imported here, since it takes as long as PyTorch.
-    return importlib.import_module("isopix.recipes.registry").is_setting(path)
-
-
 def _as_setting(option: str, words: Sequence[str]) -> str:
     """Return an option that was typed in these words as a setting: `--batch-size 4` as `batch_size=4`."""
     typed = next(i for i, word in enumerate(words) if word.split("=")[0] == option)
@@ -111,10 +106,6 @@ def _as_setting(option: str, words: Sequence[str]) -> str:
 
 def _command(error: CycloptsError) -> str:
     return " ".join(["isopix", *(error.command_chain or ())])
-
-
-def _positional(argument: Argument) -> bool:
-    return argument.field_info.is_positional
 
 
 def _suggestion(given: str, names: Iterable[str], similarity: float = SIMILARITY) -> str:

@@ -21,6 +21,8 @@ from isopix.storage.atomic import replace_file
 from isopix.storage.provenance import sha256_of
 from isopix.storage.run_folder import RunFolder
 
+SEEN, LABELED = "training-images.npy", "labeled-images.npy"  # lists of a run folder
+
 
 def union(*hashes: Hashes | None) -> Hashes | None:
     """Return the sorted union of those that are not None; None if all are."""
@@ -36,32 +38,25 @@ def save_hashes(file: Path, hashes: Hashes | None) -> None:
 
 def list_hashes(run: RunFolder) -> dict[str, str]:
     """Return the SHA-256 of the lists of images of a run, by name."""
-    lists = (run.training_images, run.labeled_images)
-    return {path.name: sha256_of(path) for path in lists if path.is_file()}
+    return {name: sha256_of(run.path / name) for name in (SEEN, LABELED) if (run.path / name).is_file()}
 
 
-def load_seen(path: Path, files: Mapping[str, str]) -> Hashes | None:
-    """Return the hashes of a run or checkpoint folder. Raises ValueError if they are not those of `files`."""
-    return _load([RunFolder(folder).training_images for folder in run_folders(path)], files)
+def load_hashes(path: Path, name: str, files: Mapping[str, str]) -> Hashes | None:
+    """Return the list SEEN or LABELED of a run or checkpoint folder; None if it has none.
 
-
-def load_labeled(path: Path, files: Mapping[str, str]) -> Hashes | None:
-    """Return those of the labeled images, as `load_seen`."""
-    return _load([RunFolder(folder).labeled_images for folder in run_folders(path)], files)
+    Raises ValueError if its SHA-256 is not that of `files`.
+    """
+    file = next((each / name for each in run_folders(path) if (each / name).is_file()), None)
+    if file is None:
+        return None
+    if name in files and sha256_of(file) != files[name]:
+        raise ValueError(f"{file} does not have the SHA-256 that the checkpoint records: changed")
+    return torch.from_numpy(read_arrays(file)[""])
 
 
 def run_folders(path: Path) -> tuple[Path, ...]:
     """Return where a run folder may be: at the path, or around the checkpoint at the path."""
     return path, path.parent, path.parent.parent
-
-
-def _load(places: Sequence[Path], files: Mapping[str, str]) -> Hashes | None:
-    file = next((each for each in places if each.is_file()), None)
-    if file is None:
-        return None
-    if file.name in files and sha256_of(file) != files[file.name]:
-        raise ValueError(f"{file} does not have the SHA-256 that the checkpoint records: changed")
-    return torch.from_numpy(read_arrays(file)[""])
 
 
 def leave_out_seen(

@@ -32,7 +32,7 @@ from isopix.probing.config import ProbeConfig
 from isopix.probing.features import FeatureSource, NetworkFeatures
 from isopix.recipes import registry
 from isopix.recipes.recipe import NETWORK, Recipe
-from isopix.runs.image_lists import load_labeled, load_seen, run_folders
+from isopix.runs.image_lists import LABELED, SEEN, load_hashes, run_folders
 from isopix.runs.state import CLASSIFIER, MODEL, Environment, SavedRun, State, typed
 from isopix.storage import checkpoint
 from isopix.storage.log import read_log
@@ -142,8 +142,8 @@ def load_run(path: Path, *, device: torch.device) -> LoadedRun:
         imported=saved.imported,
         damaged=tuple(map(str, saved.damaged)),
         changes=saved.changes,
-        seen=load_seen(path, saved.state.files),
-        labeled=load_labeled(path, saved.state.files),
+        seen=load_hashes(path, SEEN, saved.state.files),
+        labeled=load_hashes(path, LABELED, saved.state.files),
         modes=_most_frequent_codes(path),
         class_head=None if head is None else head.to(device),
     )

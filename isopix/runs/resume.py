@@ -21,7 +21,7 @@ from isopix.data.dataset import load_dataset, open_source
 from isopix.finetuning.classifier import FineTuneConfig
 from isopix.recipes.cost import check_memory
 from isopix.recipes.recipe import Recipe
-from isopix.runs.image_lists import leave_out_seen, load_seen
+from isopix.runs.image_lists import SEEN, leave_out_seen, load_hashes
 from isopix.runs.load import find_checkpoint, saved_recipe, shipped_copy
 from isopix.runs.loggers import check_loggers
 from isopix.runs.pretrain import shared_by_ranks, train_recipe
@@ -95,7 +95,7 @@ def resume_run(out: Path, *, device: torch.device, observer: RunObserver) -> Run
         data = load_dataset(recipe.data)
         if data.fingerprint != state.data:
             raise ValueError(f"the images of '{recipe.data.source}' have changed since run {out} was started")
-        data, _ = leave_out_seen(data, load_seen(out, state.files), known=state.seen_known)
+        data, _ = leave_out_seen(data, load_hashes(out, SEEN, state.files), known=state.seen_known)
         prune(folder.checkpoints, NUM_CHECKPOINTS)
         notes = [f"skipped damaged checkpoint: {error}" for error in saved.damaged]
         notes += _log_notes(folder.log, state.step)

@@ -1,16 +1,21 @@
-"""`isopix data show`: what is in a dataset, before any training."""
+"""`isopix data` and `isopix palette`: what is in a dataset, and palettes of colors."""
 
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from isopix.core.choices import EXAMINED_IMAGES, Count
+from cyclopts import Parameter
+
+from isopix.codecs.results import PaletteResult, SplitError
+from isopix.core.choices import EXAMINED_IMAGES, Count, SplitName
 from isopix.core.text import printable
 from isopix.core.verb import verb
 from isopix.data.results import DataResult
-from isopix.verbs.options import DATASETS, PathLike
+from isopix.verbs.options import DATASETS, Data, DataLike, Limit, PathLike, Seed
 
 if TYPE_CHECKING:
+    from isopix.codecs.palette_spec import PaletteFile
+    from isopix.data.dataset import ImageDataset
     from isopix.data.survey import Survey
 
 Source = Annotated[PathLike, f"Dataset: {DATASETS}."]
@@ -75,3 +80,137 @@ def _list(folder: Path, survey: "Survey") -> None:
     write_csv(folder / "duplicates.csv", ["group", "kind", "split", "image", "class"], rows)
     bad = ((each.path, each.reason) for each in survey.bad_files)
     write_csv(folder / "bad-files.csv", ["path", "reason"], bad)
+
+
+EXAMPLES = 10  # images in the figure of quantized images
+
+Resized = Annotated[tuple[int, int], "Rows and columns to resize images to."]
+PaletteOut = Annotated[Path, "Palette file to write, ending in .npz; pictures are written next to it."]
+Colors = Annotated[Count, "Number of colors."]
+Array = Annotated[Path, "Array of shape (colors, 3)."]
+ValueRange = Annotated[
+    tuple[float, float] | None,
+    Parameter(name="--range"),
+    "Values of black and white in the file: -1 1, 0 1 or 0 255.",
+]
+File = Annotated[Path, "Palette file."]
+Measured = Annotated[DataLike | None, "Dataset to measure the quantization error on."]
+Prefix = Annotated[Path | None, "Path prefix of figures and numbers to write."]
+
+
+@verb(command="palette fit")
+def palette_fit(
+    *,
+    data: Data,
+    out: PaletteOut,
+    colors: Colors = 512,
+    size: Resized = (32, 32),
+    limit: Limit = None,
+    seed: Seed = 0,
+) -> PaletteResult:
+    """Fit a palette to the training images of a dataset, by k-means over all their pixels.
+
+    Beside the palette file, writes pictures of the palette and of images before and after quantization.
+
+    Example: isopix palette fit --data photos/ --colors 512 --out palette.npz
+    """
+    from isopix.codecs.kmeans import fit_palette
+    from isopix.codecs.palette_spec import PaletteFile, check_palette_path, write_palette
+
+    check_palette_path(out)
+    images = _dataset(data, size, limit, seed)
+    found = fit_palette(images.train.images, colors, seed=seed)
+    source = f"k-means on {images.name} at {size[0]}×{size[1]}, seed {seed}"
+    palette = PaletteFile(found.colors, source, found.counts)
+    write_palette(out, palette)
+    return _measured(palette, images, out, found.iterations)
+
+
+@verb(command="palette import")
+def palette_import(file: Array, *, out: PaletteOut, value_range: ValueRange = None) -> PaletteResult:
+    """Convert an array of colors in a .npy or .npz file to a palette file.
+
+    The value range is required, except for OpenAI's kmeans_centers.npy.
+
+    Example: isopix palette import clusters.npy --range -1 1 --out palette.npz
+    """
+    from isopix.codecs.palette_spec import check_palette_path, read_palette, write_palette
+
+    check_palette_path(out)
+    palette = read_palette(file, value_range)
+    write_palette(out, palette)
+    return _measured(palette, None, out)
+
+
+@verb(command="palette show")
+def palette_show(
+    file: File,
+    *,
+    data: Measured = None,
+    out: Prefix = None,
+    size: Resized = (32, 32),
+    limit: Limit = None,
+    seed: Seed = 0,
+) -> PaletteResult:
+    """Show a palette and its quantization error, unused colors and rare colors on a dataset.
+
+    Example: isopix palette show palette.npz --data photos/ --out figures/palette
+    """
+    from isopix.codecs.palette_spec import read_palette
+
+    return _measured(read_palette(file), None if data is None else _dataset(data, size, limit, seed), out)
+
+
+def _dataset(data: DataLike, size: tuple[int, int], limit: int | None, seed: int) -> "ImageDataset":
+    from isopix.data.dataset import DataConfig, ImageDataset
+    from isopix.pretrained.images import load_images
+
+    if isinstance(data, ImageDataset):
+        return data
+    return load_images(DataConfig(source=str(data), rows=size[0], cols=size[1], limit=limit, seed=seed))
+
+
+def _measured(
+    palette: "PaletteFile", images: "ImageDataset | None", out: Path | None, iterations: int | None = None
+) -> PaletteResult:
+    from isopix.codecs.kmeans import quantization_error
+    from isopix.codecs.palette import Palette
+    from isopix.core.types import Grid
+    from isopix.data.sources.base import SPLIT_NAMES
+
+    codec, splits = Palette(palette.colors, Grid(1, 1)), dict[SplitName, SplitError]()
+    for name in SPLIT_NAMES if images is not None else ():
+        if len(split := getattr(images, name)):
+            splits[name], _ = quantization_error(codec, split.images)
+    result = PaletteResult(
+        num_colors=len(palette.colors),
+        source=palette.source,
+        fingerprint=palette.fingerprint,
+        rgb=tuple(map(tuple, palette.colors.tolist())),
+        counts=None if palette.counts is None else tuple(palette.counts.tolist()),
+        iterations=iterations,
+        data=None if images is None else images.name,
+        splits=splits,
+    )
+    if out is None:
+        return result
+    _draw_palette(out.with_suffix(""), palette, images)
+    return result.saved(out)
+
+
+def _draw_palette(stem: Path, palette: "PaletteFile", images: "ImageDataset | None") -> None:
+    from isopix.codecs.palette import Palette
+    from isopix.core.types import Grid
+    from isopix.plots.palette import plot_palette, plot_quantization
+    from isopix.plots.style import write_figure
+
+    title = f"{len(palette.colors)} colors: {palette.source}"
+    write_figure(plot_palette(palette.colors, palette.counts, title=title), stem)
+    if images is None:
+        return
+    before = (images.test if len(images.test) else images.train).images[:EXAMPLES]
+    codec = Palette(palette.colors, Grid(*before.shape[2:]))
+    after = codec.decode(codec.encode(before))
+    errors = (before.double() - after.double()).square().mean(dim=(1, 2, 3)).sqrt()
+    name = stem.with_name(f"{stem.name}-images")
+    write_figure(plot_quantization(before, after), name, {"rmse_per_image": errors.tolist()})

@@ -222,7 +222,7 @@ def _weights(run: Any, folder: Path, device: DeviceLike) -> Check:
     import torch
 
     from isopix.pretrained.run import load, save
-    from isopix.verbs.verify import verify
+    from isopix.verbs.evaluate import verify
 
     trained, saved = run.metrics.test["loss_nats"], verify(run, device=device).loss_nats
     save(run.model, folder / "copy")

@@ -1,11 +1,34 @@
-"""`isopix evaluate`: metrics of a fine-tuned run on the test set."""
+"""`isopix evaluate`, `verify` and `compare`: test metrics, published losses, and differences of runs."""
 
-from typing import Annotated
+import math
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+from pydantic import BeforeValidator
 
 from isopix.core.choices import NonNegative
 from isopix.core.verb import verb
 from isopix.finetuning.results import EvaluationResult
-from isopix.verbs.options import DeviceLike, Limit, OtherLabeled, Precision, RunLike, Seed
+from isopix.runs.results import PublishedLoss, VerificationResult
+from isopix.studies.results import ComparisonResult
+from isopix.verbs.options import (
+    DeviceLike,
+    FullPrecision,
+    Limit,
+    OtherImages,
+    OtherLabeled,
+    PathLike,
+    Precision,
+    RunLike,
+    Seed,
+)
+
+if TYPE_CHECKING:
+    from isopix.data.dataset import ImageDataset
+    from isopix.runs.load import LoadedRun
 
 Masks = Annotated[
     NonNegative | None,
@@ -54,3 +77,102 @@ def evaluate(
     return (
         result if folder is None else result.saved(result.named(folder.evaluations, loaded.step, images.name))
     )
+
+
+@verb()
+def verify(
+    run: Annotated[PathLike, "Run folder or checkpoint folder."],
+    *,
+    data: OtherImages = None,
+    limit: Limit = None,
+    precision: FullPrecision = "fp32",
+    seed: Seed = 0,
+    device: DeviceLike = "auto",
+) -> VerificationResult:
+    """Check the file hashes of the newest checkpoint, and compare the test loss with the published one.
+
+    OpenAI published losses on the ImageNet validation images, which are the test split here.
+
+    Example: isopix verify runs/igpt-s --data imagenet-1k --limit 1000
+    """
+    from isopix.pretrained.images import evaluation_images
+    from isopix.pretrained.run import load_network
+    from isopix.runs.load import newest_checkpoint
+    from isopix.storage import checkpoint
+    from isopix.storage.run_folder import RunFolder
+
+    folder = newest_checkpoint(Path(run))
+    files = checkpoint.verify_files(folder)
+    loaded = load_network(folder, device)
+    loaded.require_decoder("verify")
+    images = evaluation_images(loaded, data, limit)
+    if not len(images.test):
+        raise ValueError(f"dataset '{images.name}' has no test images")
+    result = _measured(loaded, images, precision, seed, checkpoint=str(folder), files=tuple(files))
+    if folder == Path(run):  # no run, whose report and model card read the loss
+        return result
+    return result.saved(result.named(RunFolder.open(Path(run)).probes, loaded.step, images.name))
+
+
+def _measured(
+    loaded: "LoadedRun", images: "ImageDataset", precision: FullPrecision, seed: int, **checked: Any
+) -> VerificationResult:
+    from isopix.codecs.palette_spec import OPENAI_FINGERPRINT
+    from isopix.recipes.igpt import published_loss
+    from isopix.train.evaluator import evaluate_split
+    from isopix.train.tasks import PretrainTask
+
+    metrics = evaluate_split(PretrainTask(loaded.model), images.test, seed=seed, precision=precision)
+    codec = loaded.network.codec
+    uniform = math.log(codec.vocab_size) if loaded.recipe.model.head.categorical else None
+    baselines = {} if uniform is None else {"uniform": uniform}
+    measurement = replace(loaded.measure(images, "test"), baselines=baselines)
+    claim = published_loss(loaded.recipe, codec)
+    return VerificationResult(
+        recipe=loaded.recipe.name,
+        step=loaded.step,
+        imported=loaded.imported.get("imported"),
+        palette=codec.fingerprint(),
+        palette_is_openai=codec.fingerprint() == OPENAI_FINGERPRINT,
+        data=images.name,
+        images=len(images.test),
+        precision=precision,
+        loss_nats=metrics["loss_nats"],
+        uniform_nats=uniform,
+        published=PublishedLoss(claim.value, claim.source, claim.protocol, claim.step) if claim else None,
+        measurement=measurement,
+        warnings=measurement.warnings,
+        **checked,
+    )
+
+
+Groups = Annotated[
+    PathLike,
+    "Folders of runs or quoted patterns ('runs/vit-*'), each a group; run folders are one group.",
+]
+Baseline = Annotated[
+    tuple[PathLike, ...],
+    BeforeValidator(lambda given: (given,) if isinstance(given, str | os.PathLike) else given),
+    Parameter(consume_multiple=True),
+    "Runs to compare with. Default: those from scratch, for the fine-tuned ones of the same group.",
+]
+Out = Annotated[Path | None, "JSON file to write."]
+
+
+@verb()
+def compare(*groups: Groups, baseline: Baseline = (), out: Out = None) -> ComparisonResult:
+    """Compare fine-tuned runs with a baseline: paired differences of test accuracy.
+
+    Each run is compared with the one of the same seed, labels and test images. The 95 % interval covers other
+    seeds and draws of labels; that for new images covers other test images too.
+
+    Example: isopix compare runs/vit-finetuned --baseline runs/vit-scratch
+    """
+    from isopix.studies.comparison import compare_with, groups_of
+
+    if not groups:
+        raise ValueError("groups is empty; give run folders, folders of runs or patterns")
+    found = groups_of([os.fspath(each) for each in groups])
+    others = [os.fspath(each) for each in baseline]
+    result = ComparisonResult(comparisons=tuple(compare_with(each, others) for each in found))
+    return result if out is None else result.saved(out)

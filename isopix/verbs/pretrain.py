@@ -1,4 +1,4 @@
-"""`isopix pretrain` and `isopix resume`: train a run."""
+"""`isopix pretrain`, `resume`, `finetune` and `search-lr`: train a run."""
 
 import os
 import sys
@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from isopix.core.text import command_line
 from isopix.core.verb import verb
-from isopix.runs.results import TrainingResult
+from isopix.runs.results import LRSearchResult, TrainingResult
 from isopix.verbs.options import (
     DeviceLike,
     Limit,
@@ -25,6 +25,9 @@ from isopix.verbs.options import (
     SettingsFile,
     TrainingData,
 )
+
+if TYPE_CHECKING:
+    from isopix.runs.state import RunStatus
 
 Trained = Annotated[
     RecipeLike | None, "Name from `isopix recipe list`; with --from, the default is that of the run."
@@ -130,5 +133,109 @@ def same_command() -> str:
     return command_line(*sys.argv[1:])
 
 
-if TYPE_CHECKING:
-    from isopix.runs.state import RunStatus
+Tuned = Annotated[PathLike, "Run folder of a pre-trained network, or a recipe name to train from scratch."]
+Labels = Annotated[
+    int | str | None, "Number of labeled training images per class, or a fraction such as 10%."
+]
+Subset = Annotated[int | None, "Index of the balanced random subset that --labels selects: 0, 1, ..."]
+Refit = Annotated[
+    bool,
+    "Choose the number of steps on the validation split, then retrain on train + validation.",
+]
+
+
+@verb(parallel=True, slurm=True)
+def finetune(
+    source: Tuned,
+    *settings: Settings,
+    out: Out,
+    data: TrainingData = None,
+    file: SettingsFile = None,
+    limit: Limit = None,
+    labels: Labels = None,
+    subset: Subset = None,
+    refit_on_validation: Refit = False,
+    seed: RunSeed = None,
+    logger: Logger = (),
+    device: DeviceLike = "auto",
+) -> TrainingResult:
+    """Fine-tune a run to classify labeled images, or train a recipe from scratch.
+
+    The weights with the best validation accuracy are kept and evaluated on the test set. Ctrl-C saves a
+    checkpoint and prints the command that resumes the run.
+
+    Example: isopix finetune runs/photos --data labeled/ --out runs/classes steps=500 lr=1e-4
+    """
+    from isopix.runs.resume import train_in_processes
+    from isopix.runs.start import prepare_finetune
+
+    options = {**run_options(data, limit, seed), "data.labels_per_class": labels, "data.subset": subset}
+    start = prepare_finetune(os.fspath(source), settings, file=file, options=options)
+    return trained(
+        lambda: train_in_processes(start, out, device=device, loggers=logger, refit=refit_on_validation),
+        out,
+        device,
+        logger,
+        again=same_command() if refit_on_validation else "",
+    )
+
+
+Searched = Annotated[
+    os.PathLike[str] | RecipeLike,
+    "Name from `isopix recipe list`, or run folder of a pre-trained network to fine-tune.",
+]
+SearchOut = Annotated[Path, "Folder of the search: new, empty, or that of the same search to resume."]
+MaxLR = Annotated[float, "Largest learning rate."]
+MinLR = Annotated[float, "Smallest learning rate to try."]
+Finetune = Annotated[
+    bool,
+    "Search for fine-tuning a recipe from scratch; run folders are always fine-tuned.",
+]
+
+
+@verb(slurm=True)
+def search_lr(
+    source: Searched,
+    *settings: Settings,
+    out: SearchOut,
+    data: TrainingData = None,
+    palette: PaletteFile = None,
+    file: SettingsFile = None,
+    limit: Limit = None,
+    seed: RunSeed = None,
+    finetune: Finetune = False,
+    max_lr: MaxLR = 0.01,
+    min_lr: MinLR = 0.00001,
+    device: DeviceLike = "auto",
+) -> LRSearchResult:
+    """Search for the learning rate over a decreasing grid: 0.01, 0.003, 0.001, 0.0003 and so on.
+
+    Trains one trial per learning rate, until the validation loss (of fine-tuning a run folder, the accuracy)
+    is worse than before. Trials that diverge, or end no better than the unigram frequencies of the codes or
+    the majority class, have failed. Test images are not used. The same command resumes an interrupted search.
+
+    Example: isopix search-lr igpt.tiny --data photos/ --out runs/photos-lr steps=300
+    """
+    from isopix.core.device import select_device
+    from isopix.core.signals import Interrupted, with_resume_hint
+    from isopix.runs.series import lr_grid, require_no_lr, run_lr_search
+    from isopix.runs.start import prepare_finetune, prepare_pretrain
+
+    options = run_options(data, limit, seed, palette)
+    name = os.fspath(source) if isinstance(source, str | os.PathLike) else ""
+    tuned = bool(name) and (finetune or Path(name).exists())
+    if finetune and not name:
+        raise ValueError("finetune=True needs a run folder or the name of a recipe")
+    prepare: Any = prepare_finetune if tuned else prepare_pretrain
+    start = prepare(name or source, settings, file=file, options=options)
+    require_no_lr(start.recipe, settings)
+    given = {"--data": data, "--palette": palette, "--file": file, "--limit": limit, "--seed": seed}
+    words: list[object] = ["finetune" if tuned else "pretrain", name, *settings]
+    words += [word for name, value in given.items() if value is not None for word in (name, value)]
+    command = tuple(map(str, words)) if name else ()
+    with with_resume_hint(out, same_command()):
+        rates = lr_grid(max_lr, min_lr)
+        result = run_lr_search(start, out, rates, device=select_device(device), words=command)
+    if not result.finished:
+        raise Interrupted(f"stopped and saved: {out}", result)
+    return result

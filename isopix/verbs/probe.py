@@ -1,14 +1,15 @@
-"""`isopix probe`: linear-probe accuracy of every layer, with baselines."""
+"""`isopix probe` and `isopix low-data`: linear probes of every layer, and test error with few labels."""
 
 from dataclasses import replace
 from functools import partial
+from os import PathLike
 
 from isopix.core.verb import Flat, verb
-from isopix.probing.config import ProbeConfig
-from isopix.probing.results import ProbeResult
+from isopix.probing.config import LowDataConfig, ProbeConfig
+from isopix.probing.results import LowDataResult, ProbeResult
 from isopix.verbs.options import DeviceLike, Limit, OtherLabeled, Precision, RunLike, Settings
 
-DEFAULT = ProbeConfig()
+DEFAULT_PROBE = ProbeConfig()
 
 
 @verb(parallel=True)
@@ -17,7 +18,7 @@ def probe(
     *settings: Settings,
     data: OtherLabeled = None,
     limit: Limit = None,
-    config: Flat[ProbeConfig] = DEFAULT,
+    config: Flat[ProbeConfig] = DEFAULT_PROBE,
     precision: Precision = None,
     device: DeviceLike = "auto",
 ) -> ProbeResult:
@@ -66,3 +67,66 @@ def probe(
     warnings = (*found.network.warnings, *measurement.warnings, *leaks)
     result = replace(result, measurement=measurement, warnings=warnings)
     return result if folder is None else result.saved(result.named(folder.probes, loaded.step, images.name))
+
+
+DEFAULT_LOW_DATA = LowDataConfig()
+
+
+@verb()
+def low_data(
+    run: RunLike,
+    *settings: Settings,
+    data: OtherLabeled = None,
+    limit: Limit = None,
+    config: Flat[LowDataConfig] = DEFAULT_LOW_DATA,
+    precision: Precision = None,
+    device: DeviceLike = "auto",
+) -> LowDataResult:
+    """Measure test error with few labels: mean and standard deviation over random balanced subsets.
+
+    Probe of the layer chosen on the validation split, or by cross-validation within the labeled images, with
+    an untrained network, raw pixels and their principal components as baselines; with --finetune-steps,
+    fine-tuning too. Results go to the run's `low-data` folder.
+
+    Example: isopix low-data runs/photos --labels 4 25 400 --subsets 5
+    """
+    from isopix.core.config import to_dict
+    from isopix.pretrained.images import evaluation_data, evaluation_images, labels_warning, leakage_warning
+    from isopix.pretrained.run import default_precision, open_run
+    from isopix.probing.low_data import default_labels, low_data_method, probe_low_data
+    from isopix.recipes.published import LOW_DATA
+    from isopix.runs.series import finetune_low_data, low_data_measurement, prepare_low_data
+
+    if settings and not config.finetune_steps:
+        raise ValueError(f"'{settings[0]}' is a fine-tuning setting; it needs finetune_steps above 0")
+    method = low_data_method(config.method)
+    with open_run(run, device, writes="low-data") as (folder, model):
+        loaded, chosen = model.loaded, precision or default_precision(run, model)
+        images = evaluation_images(loaded, data, limit)
+        labels, pool = config.labels or default_labels(images), config.pool or model.pool
+        config = replace(config, labels=labels, pool=pool)
+        start = None
+        if config.finetune_steps:
+            if folder is None or not isinstance(data, str | PathLike | None):
+                raise ValueError("fine-tuning needs a run folder, and a dataset by name or path")
+            source = evaluation_data(loaded, data, limit)
+            start = prepare_low_data(folder, settings, config, source, len(images.test))
+        read = ProbeConfig(layer=config.layer, pool=pool)
+        sources, seed = loaded.feature_sources(images, read, chosen), loaded.recipe.data.seed
+        results = probe_low_data(sources, images, config, method, seed=seed, device=loaded.network.device)
+    if start and folder:
+        results["fine-tuned"] = finetune_low_data(start, config, folder.low_data, model.network.device)
+    measurement = low_data_measurement(loaded, images, config)
+    result = LowDataResult(
+        data=images.name,
+        step=loaded.step,
+        precision=chosen,
+        select=config.select,
+        pool=str(pool),
+        method=to_dict(method),
+        results=results,
+        published=LOW_DATA if images.name == "cifar10" else {},
+        measurement=measurement,
+        warnings=(*leakage_warning(loaded.recipe.data, data), *labels_warning(loaded), *measurement.warnings),
+    )
+    return result if folder is None else result.saved(result.named(folder.low_data, loaded.step, images.name))

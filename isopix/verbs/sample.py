@@ -1,10 +1,23 @@
-"""`isopix sample`: sample images from an autoregressive run."""
+"""`isopix sample`, `complete` and `reconstruct`: draw images, and fill in hidden parts of them."""
 
-from typing import Annotated
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
 
+from cyclopts import Parameter
+
+from isopix.core.choices import Count as Positive
 from isopix.core.verb import Flat, verb
-from isopix.generate.results import DEFAULT_SAMPLING, SampleResult, SamplingConfig
-from isopix.verbs.options import Count, DeviceLike, RunLike, Seed
+from isopix.generate.results import (
+    DEFAULT_PASSES,
+    DEFAULT_SAMPLING,
+    CompletionResult,
+    Passes,
+    ReconstructionResult,
+    SampleResult,
+    SamplingConfig,
+)
+from isopix.verbs.options import Count, DeviceLike, Limit, OtherImages, RunLike, Seed, Split
 
 Nearest = Annotated[bool, "Show each sample beside the nearest training image."]
 
@@ -41,5 +54,127 @@ def sample(
         picture=sample_grid(images)
         if others is None
         else side_by_side({"sample": [images], "nearest": [others]}),
+    )
+    return save_picture(result, folder, f"seed{seed}")
+
+
+if TYPE_CHECKING:
+    from isopix.generate.mask import MaskLike
+    from isopix.pretrained.inputs import ImagesLike
+else:  # without torch; what is read says what is wrong
+    ImagesLike, MaskLike = Any, str | os.PathLike[str] | object
+
+Images = Annotated[ImagesLike | None, Parameter(parse=False, help="Images instead of those of a dataset.")]
+FirstImages = Annotated[
+    Positive | None,
+    Parameter(name=["--count", "-n"]),
+    "Number of images. Default: 8, or all if there are fewer.",
+]
+Rows = Annotated[int | None, "Number of rows to start from. Default: half of them."]
+Mask = Annotated[
+    MaskLike | None,
+    "What to hide: half, rows:R, rectangle:TOP,LEFT,HEIGHT,WIDTH, brush:RADIUS,ROW,COL,..., "
+    "random:RATIO, a registered mask, or an image file.",
+]
+Each = Annotated[Positive, "Number of completions per image."]
+
+
+@verb()
+def complete(
+    run: RunLike,
+    images: Images = None,
+    *,
+    data: OtherImages = None,
+    split: Split = None,
+    count: FirstImages = None,
+    rows: Rows = None,
+    mask: Mask = None,
+    each: Each = 3,
+    passes: Flat[Passes] = DEFAULT_PASSES,
+    sampling: Flat[SamplingConfig] = DEFAULT_SAMPLING,
+    limit: Limit = None,
+    seed: Seed = 0,
+    device: DeviceLike = "auto",
+) -> CompletionResult:
+    """Fill in what a mask hides of images, several times, and print how likely each completion is.
+
+    An autoregressive model sees the known pixels before each hidden one only; a masked model sees all, and
+    fills in a part of the hidden ones in each pass. Numbers of a rectangle or brush stroke are pixels of the
+    model's images, or, if any has a point, fractions of their sides. A file hides its transparent pixels or,
+    if it has none, its white ones. Masks are joined by `+`. The picture goes to the run's `samples` folder.
+
+    Example: isopix complete runs/photos --mask rectangle:8,8,16,16 --each 3 -n 8
+    """
+    from isopix.generate import mask as masks
+    from isopix.objectives.visible_baselines import NearestVisible
+    from isopix.plots.images import side_by_side
+    from isopix.pretrained.images import prompt_images, save_picture
+    from isopix.pretrained.run import open_run
+
+    with open_run(run, device, writes="samples") as (folder, model):
+        model.require("complete")
+        codec, step = model.network.codec, model.loaded.step
+        chosen = masks.chosen_mask(codec, rows=rows, mask=mask)
+        inputs, measured = prompt_images(model.loaded, images, data, split, count, limit)
+        found = model.complete(inputs, mask=chosen, each=each, passes=passes, sampling=sampling, seed=seed)
+    raster = found.likelihood == "raster"
+    made, known = found.images.unbind(1), masks.nearest_visible_pixels(found.images[:, 0], found.mask)
+    shown = {"original": [inputs], "masked": made[:1], NearestVisible.name: [known]}
+    result = CompletionResult(
+        measurement=measured,
+        warnings=(masks.LATER_PIXELS,) if raster and masks.later_known(found.mask, codec) else (),
+        step=step,
+        seed=seed,
+        mask=masks.mask_label(chosen),
+        mask_hash=masks.mask_hash(found.mask),
+        hidden_fraction=tuple(found.mask.float().mean((1, 2)).tolist()),
+        each=each,
+        passes=None if raster else passes,
+        sampling=model.sampling(sampling),
+        likelihood=found.likelihood,
+        log_likelihood=tuple(map(tuple, found.log_likelihood.tolist())),
+        images=found.images,
+        inputs=inputs,
+        hidden=found.mask,
+        picture=side_by_side({**shown, "completion" + "s" * (each > 1): made}, found.mask),
+    )
+    return save_picture(result, folder, f"{masks.mask_name(chosen)}-{result.mask_hash}-seed{seed}")
+
+
+@verb()
+def reconstruct(
+    run: RunLike,
+    images: Images = None,
+    *,
+    data: OtherImages = None,
+    split: Split = None,
+    count: FirstImages = None,
+    limit: Limit = None,
+    seed: Seed = 0,
+    device: DeviceLike = "auto",
+) -> ReconstructionResult:
+    """Mask pixels or patches as in training and fill them in with the predictions of a masked run.
+
+    Example: isopix reconstruct runs/photos-bert -n 8
+    """
+    from isopix.generate.mask import nearest_visible_pixels
+    from isopix.objectives.visible_baselines import NearestVisible
+    from isopix.plots.images import reconstruction_grid
+    from isopix.pretrained.images import prompt_images, save_picture
+    from isopix.pretrained.run import open_run
+
+    with open_run(run, device, writes="samples") as (folder, model):
+        model.require("reconstruct")
+        inputs, measured = prompt_images(model.loaded, images, data, split, count, limit)
+        found = model.reconstruct(inputs, seed=seed)
+    nearest = nearest_visible_pixels(found.original, found.pixel_mask)
+    predictions = {NearestVisible.name: nearest, "prediction": found.prediction}
+    result = ReconstructionResult(
+        measurement=replace(measured, baselines=found.baselines),
+        step=model.loaded.step,
+        seed=seed,
+        accuracy=found.accuracy,
+        reconstruction=found,
+        picture=reconstruction_grid(found.original, found.pixel_mask, predictions, found.target),
     )
     return save_picture(result, folder, f"seed{seed}")

@@ -1,15 +1,16 @@
-"""`isopix score`: the likelihood of each image, surprise maps, and AUROC between two datasets."""
+"""`isopix score`, `neighbors` and `analyze`: likelihoods, near-duplicates, attention and biases."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
-from isopix.analysis.results import ScoreResult
-from isopix.core.choices import Count, NonNegative
+from isopix.analysis.results import AnalysisResult, NeighborsResult, ScoreResult
+from isopix.core import choices
+from isopix.core.choices import Count, NonNegative, Range
 from isopix.core.verb import verb
 from isopix.verbs.options import DataLike, DeviceLike, FullPrecision, Limit, OtherImages, RunLike, Seed, Split
 
 Against = Annotated[DataLike | None, "Second dataset: AUROC of every score between the two datasets."]
-Out = Annotated[Path | None, "Folder for the results. Default: in the run's `scores` folder."]
+Out = Annotated[Path | None, "Folder of the results. Default: a folder of the run."]
 Maps = Annotated[NonNegative, "Number of least and of most likely images to draw with surprise maps."]
 Masks = Annotated[Count, "Number of random masks per image of a masked model."]
 
@@ -69,3 +70,146 @@ def score(
         return result
     own = path if out else result.named(path, loaded.step, scored.data).with_suffix("")
     return scoring.save_scores(own, result, pictures)
+
+
+SHOWN = 10  # of each list
+Splits = Annotated[choices.SplitName | None, "Split of the dataset. Default: all images."]
+Threshold = Annotated[
+    Annotated[float, Range(low=-1, high=1)], "Cosine similarity of near-duplicates, up to 1."
+]
+NumNeighbors = Annotated[Count, "Number of nearest images in the mean distance of outliers."]
+Layer = Annotated[
+    int | None,
+    "Layer of the features, 0 to the depth. Default: best of the run's probe, else the middle one.",
+]
+Pooling = Annotated[choices.Pool | None, "Pooling over positions. Default: the recipe's."]
+Pictures = Annotated[NonNegative, "Number of pairs and of outliers to draw; 0 for none."]
+
+
+@verb()
+def neighbors(
+    run: RunLike,
+    *,
+    data: OtherImages = None,
+    split: Splits = None,
+    limit: Limit = None,
+    threshold: Threshold = 0.95,
+    num_neighbors: NumNeighbors = 10,
+    layer: Layer = None,
+    pool: Pooling = None,
+    out: Out = None,
+    pictures: Pictures = 24,
+    precision: FullPrecision = "fp32",
+    device: DeviceLike = "auto",
+) -> NeighborsResult:
+    """Find near-duplicates and outliers in images by the features of a run.
+
+    Near-duplicates have a high cosine similarity of standardized features; the mean difference of their
+    pixels, 0 to 255, separates copies from similar images. Outliers have the highest mean cosine
+    distance to their nearest neighbors. Writes `duplicates.csv`, `outliers.csv` and a picture of each.
+
+    Example: isopix neighbors runs/photos --data photos --threshold 0.98
+    """
+    from isopix.analysis import neighbors as found
+    from isopix.pretrained.images import compared_images, results_folder
+    from isopix.pretrained.run import open_run
+    from isopix.reporting.run_record import read_run
+
+    with open_run(run, device) as (folder, model):
+        path = results_folder(out, None if folder is None else folder.neighbors)
+        splits, names, dataset = compared_images(model.loaded, data, split, limit)
+        probe = None if folder is None or layer is not None else read_run(folder).probe
+        middle = (model.depth + 1) // 2 if probe is None else probe.best.layer
+        chosen, pooled = middle if layer is None else layer, pool or model.pool
+        features = found.pooled_features(model.network, splits, chosen, pooled, precision)
+        near = found.nearest_neighbors(
+            features, num_neighbors=num_neighbors, threshold=threshold, device=model.network.device
+        )
+    duplicates = found.duplicate_pairs(near.pairs, names, splits)
+    outliers = found.farthest_images(near, names)
+    result = NeighborsResult(
+        data=dataset.name,
+        step=model.loaded.step,
+        layer=chosen,
+        pool=pooled,
+        precision=precision,
+        threshold=threshold,
+        num_neighbors=num_neighbors,
+        num_images=len(names),
+        num_duplicates=near.pairs.total,
+        measurements=tuple(model.loaded.measure(dataset, name) for name in splits),
+        first_duplicates=tuple(duplicates[:SHOWN]),
+        first_outliers=tuple(outliers[:SHOWN]),
+        duplicates=duplicates,
+        outliers=outliers,
+    )
+    if path is None:
+        return result
+    own = path if out else result.named(path, result.step, result.data).with_suffix("")
+    return found.save_neighbors(own, result, splits, pictures)
+
+
+Images = Annotated[Count, "Number of images to average over."]
+Image = Annotated[int, "Index of the image to draw attention maps for, counted from 0; below --limit."]
+Positions = Annotated[
+    tuple[str | tuple[int, int], ...],
+    "Query position of attention maps: ROW,COLUMN, counted from 0, or `class` for the class token, "
+    "the default of networks that have one; repeatable.",
+]
+Renormalize = Annotated[
+    bool, "Exclude attention to a class token from distances; otherwise it counts as distance 0."
+]
+Only = Annotated[tuple[str, ...], "Analysis to run, such as attention_distance; repeatable. Default: all."]
+
+
+@verb()
+def analyze(
+    run: RunLike,
+    *,
+    data: OtherImages = None,
+    split: Split = None,
+    limit: Images = 128,
+    image: Image = 0,
+    position: Positions = (),
+    renormalize: Renormalize = True,
+    only: Only = (),
+    device: DeviceLike = "auto",
+) -> AnalysisResult:
+    """Analyze attention, position embeddings, filters and inductive biases of a run.
+
+    Attention distance, maps and rollout; similarity of position embeddings; PCA of the embedding; errors
+    under shifts and permutations. Results go to the run's `analysis` folder, from which `isopix report` shows
+    them.
+
+    Example: isopix analyze runs/photos --limit 32 --position 8,8 --position 24,16
+    """
+    from isopix.analysis.base import AnalysisInput, analyze_network, save_analyses, select_analyses
+    from isopix.pretrained.images import select_split
+    from isopix.pretrained.run import open_run
+
+    select_analyses(only)
+    with open_run(run, device, writes="analysis") as (folder, model):
+        loaded = model.loaded
+        source, chosen = select_split(loaded, data, split, limit)
+        given = AnalysisInput(
+            loaded.network,
+            getattr(source, chosen).images[:limit],
+            image_index=image,
+            query_positions=tuple(map(_position, position)),
+            renormalize=renormalize,
+            causal=loaded.recipe.objective.causal,
+            seed=loaded.recipe.train.seed,
+            untrained=loaded.untrained,
+        )
+        about = {"step": loaded.step, "data": source.name, "split": chosen}
+        result = analyze_network(given, only, about)
+    return result if folder is None else save_analyses(result, folder.analysis, only)
+
+
+def _position(given: str | tuple[int, int]) -> tuple[int, int] | Literal["class"]:
+    if given == "class":
+        return "class"
+    parts = given.split(",") if isinstance(given, str) else [str(each) for each in given]
+    if len(parts) != 2 or not all(part.strip().isdecimal() for part in parts):
+        raise ValueError(f"position is {given!r}; allowed: ROW,COLUMN such as 8,16, or class")
+    return int(parts[0]), int(parts[1])

@@ -61,16 +61,12 @@ def broken(folder: Path, rank: int, module: str, function: str, action: str) -> 
     return path
 
 
-@pytest.mark.parametrize("torchrun", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_two_processes_print_and_save_one_report(alone: Path, torchrun: bool) -> None:
+def test_two_processes_print_and_save_one_report(alone: Path) -> None:
     expected_output = run("probe", *OPTIONS, str(alone)).output
     [record] = (alone / "probes").iterdir()
     expected = json.loads(record.read_text())
     record.unlink()
-    if torchrun:
-        found = run("probe", *OPTIONS, str(alone), torchrun=("--nproc-per-node=2",))
-    else:
-        found = run("probe", *OPTIONS, "--devices", "2", str(alone))
+    found = run("probe", *OPTIONS, "--devices", "2", str(alone))
     assert (found.code, found.output) == (0, expected_output)
     [record] = (alone / "probes").iterdir()
     assert {**json.loads(record.read_text()), **OWN} == {**expected, **OWN}

@@ -8,7 +8,7 @@ import pytest
 
 from isopix.codecs import palette_spec
 from isopix.codecs.results import PaletteResult
-from isopix.verbs.palette import palette_fit, palette_import, palette_show
+from isopix.verbs.data import palette_fit, palette_import, palette_show
 
 
 def test_fit_writes_palette_figures_and_the_record_that_show_measures_again(tmp_path: Path) -> None:

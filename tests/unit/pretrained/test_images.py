@@ -14,7 +14,7 @@ import isopix
 from isopix.data.dataset import DataConfig, load_dataset
 from isopix.pretrained.images import leakage_warning, select_split
 from isopix.pretrained.run import RunMetrics
-from isopix.runs.image_lists import load_seen
+from isopix.runs.image_lists import SEEN, load_hashes
 from isopix.runs.load import LoadedRun
 from tests.tiny_runs import Copy
 from tests.unit.data.refusal import refusal
@@ -43,7 +43,7 @@ def test_seen_images_of_another_dataset_are_left_out_before_its_limit(
     folder: Path, loaded: LoadedRun, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     np.savez(tmp_path / "other.npz", x_train=np.concatenate([IMAGES, FRESH]))
-    trained = len(load_seen(folder / "run", {}))
+    trained = len(load_hashes(folder / "run", SEEN, {}))
     data, split = select_split(loaded, tmp_path / "other.npz", None, None)
     assert (split, len(data.train)) == ("train", 80 - trained)
     assert data.left_out == {"train": trained}

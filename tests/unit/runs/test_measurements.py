@@ -16,7 +16,7 @@ import isopix
 from isopix.core.config import from_dict
 from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
 from isopix.data.measurement import images_hash
-from isopix.runs.image_lists import load_seen
+from isopix.runs.image_lists import SEEN, load_hashes
 from isopix.runs.load import load_run
 from isopix.storage.log import read_log
 from isopix.storage.result import Measurement
@@ -156,7 +156,7 @@ def test_a_fine_tuned_accuracy_stands_beside_that_of_the_majority_class(tuned: P
 
 
 SMALL = ["steps=2", "depth=1", "width=16", "heads=2", "batch_size=8", "size=8", "evaluate_images=4"]
-SEEN = [*SMALL, "data.augment=none", "holdout=0.2"]
+PRETRAINING = [*SMALL, "data.augment=none", "holdout=0.2"]
 TUNING = ["steps=2", "data.seed=5", "data.augment=none", "holdout=0.2"]
 UNKNOWN = "the training images of this model are not known; test images may be among them"
 CPU = torch.device("cpu")
@@ -173,7 +173,7 @@ def archive(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def source(archive: Path) -> Any:
-    return isopix.pretrain("igpt.digits", *SEEN, data=archive, out=archive.parent / "run")
+    return isopix.pretrain("igpt.digits", *PRETRAINING, data=archive, out=archive.parent / "run")
 
 
 def dataset(archive: Path, **changes: int) -> ImageDataset:
@@ -181,7 +181,7 @@ def dataset(archive: Path, **changes: int) -> ImageDataset:
 
 
 def hashes_of(folder: Path) -> set[int]:
-    found = load_seen(folder, {})
+    found = load_hashes(folder, SEEN, {})
     assert found is not None
     return set(found.tolist())
 
@@ -233,7 +233,7 @@ def test_test_images_of_another_dataset_that_were_trained_on_are_left_out(
     np.savez(tmp_path / "other.npz", x_train=fresh[:40], x_test=tested, **labels)
     with caplog.at_level(logging.WARNING):
         found = isopix.probe(source, "l2_grid=[0.1]", data=tmp_path / "other.npz")
-    trained = len(load_seen(source.path, {}))
+    trained = len(load_hashes(source.path, SEEN, {}))
     assert found.network.num_images["test"] == 90 - trained
     message = f"{trained} of 90 test images of dataset 'other' are left out: they were used to train the run"
     assert message in caplog.text
@@ -250,7 +250,7 @@ def test_a_model_whose_training_images_are_not_known_is_measured_with_a_warning(
     notes = [each["text"] for each in read_log(tuned.path / "log.jsonl") if each["kind"] == "note"]
     assert notes.count(UNKNOWN) == 1
     assert record_of_test(tuned.path)["measurement"]["warnings"] == [UNKNOWN]
-    assert load_seen(tuned.path, {}) is not None
+    assert load_hashes(tuned.path, SEEN, {}) is not None
     for run in (source, tuned):
         probed = isopix.probe(run, "l2_grid=[0.1]")
         assert probed.measurement.warnings == probed.warnings == (UNKNOWN,)

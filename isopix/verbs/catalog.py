@@ -1,0 +1,171 @@
+"""`isopix plan`, `recipe` and `models`: the cost and settings of recipes, and models of the package."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from isopix.core.choices import MFU, Range
+from isopix.core.text import Table
+from isopix.core.verb import verb
+from isopix.recipes.results import PlanResult, RecipeList, RecipeSettings
+from isopix.storage.result import Result
+from isopix.verbs.options import DeviceLike, RecipeLike, Settings, SettingsFile
+
+Devices = Annotated[
+    tuple[str, ...],
+    Parameter(consume_multiple=True),
+    "Devices that train together, as COUNTxNAME; several to compare: 64xH100 8xA100. A number alone "
+    "counts devices of this machine's kind.",
+]
+Price = Annotated[Annotated[float, Range(low=0)] | None, "Price of a device hour, in any currency."]
+Utilization = Annotated[
+    Annotated[float, Range(above=0, high=1)],
+    "Assumed model FLOPs utilization (MFU): fraction of the device's data-sheet peak.",
+]
+
+
+@verb()
+def plan(
+    recipe: RecipeLike,
+    *settings: Settings,
+    file: SettingsFile = None,
+    devices: Devices = (),
+    price: Price = None,
+    mfu: Utilization = MFU,
+    device: DeviceLike = "auto",
+) -> PlanResult:
+    """Estimate parameters, FLOPs per image, memory and training time of a recipe; writes nothing.
+
+    With --devices, also what fits on several devices by DDP and FSDP, and the command that trains.
+
+    Example: isopix plan igpt.l --devices 64xH100 --price 2.5
+    """
+    from isopix.core import device as hardware
+    from isopix.core.device import free_memory
+    from isopix.recipes import cost, registry
+    from isopix.recipes.sharding_memory import parallel_plans
+
+    found = registry.resolve(recipe, file=file, settings=settings).recipe
+    where, train, model = hardware.select_device(device), found.train, found.model
+    words = [found.name, *settings, *(["--file", file] if file else [])]
+    own = hardware.spec_name(where)
+    plans = [plan for text in devices for plan in parallel_plans(found, text, words, own_device=own, mfu=mfu)]
+    costs, flops, precision = cost.recipe_cost(found), cost.training_flops(found), train.precision_on(where)
+    memory = cost.recipe_memory(found.updated(precision=precision))
+    peak = hardware.peak_flops(where, precision) or cost.matmul_throughput(where, precision, model.width)
+    return PlanResult(
+        recipe=found.name,
+        size=f"depth {model.depth}, width {model.width}",
+        positions=found.grid.positions,
+        steps=train.steps,
+        batch_size=train.batch_size,
+        accumulate=train.accumulate,
+        precision=precision,
+        gpu_precision=train.gpu_precision,
+        **costs._asdict(),
+        **memory._asdict(),
+        step_bytes=memory.step_bytes(train.batch_size // train.accumulate),
+        free_bytes=free_memory(where),
+        device=hardware.describe_device(where),
+        images_per_second=MFU * peak / costs.training_flops,
+        mfu=mfu,
+        price=price,
+        device_hours=tuple(cost.device_costs(flops, train.gpu_precision, mfu=mfu, price_per_hour=price)),
+        parallel=tuple(plans),
+    )
+
+
+@verb(command="recipe list")
+def list_recipes() -> RecipeList:
+    """List the recipes by paper, smallest first; large families as one name pattern.
+
+    Example: isopix recipe list
+    """
+    from isopix.recipes import registry
+
+    return RecipeList(recipes=registry.listing())
+
+
+@verb(command="recipe show")
+def show_recipe(recipe: RecipeLike, *settings: Settings, file: SettingsFile = None) -> RecipeSettings:
+    """Show every setting of a recipe: its value, what it means, and where a changed value comes from.
+
+    Example: isopix recipe show igpt.tiny depth=4
+    """
+    from isopix.recipes import registry
+
+    found = registry.resolve(recipe, file=file, settings=settings)
+    return RecipeSettings(recipe=found.recipe.name, settings=tuple(registry.settings(found)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShippedModel:
+    """A model that comes with the package, in `folder`, whose files have `size` bytes.
+
+    `test_loss` is in nats per predicted code, `probe_accuracy` that of a linear probe on test images; the
+    best baselines are learning-free on the same images.
+    """
+
+    name: str
+    objective: str
+    data: str
+    parameters: int
+    test_images: int
+    test_loss: float
+    best_baseline: tuple[str, float]
+    probe_accuracy: float | None
+    best_probe_baseline: tuple[str, float] | None
+    command: str
+    folder: Path
+    size: int
+
+
+class ShippedModels(Result):
+    """The models that come with the package."""
+
+    models: tuple[ShippedModel, ...]
+
+    def tables(self) -> list[Table]:
+        caption = "Models: test loss in nats per code and probe accuracy (best baseline)"
+        columns = ["name", "objective", "data", "test loss", "probe"]
+        return [Table(caption, columns, [_row(each) for each in self.models])]
+
+    def notes(self) -> list[str]:
+        return [f"try: isopix sample {self.models[0].name}" if self.models else "none in this installation"]
+
+
+@verb(command="models")
+def list_models() -> ShippedModels:
+    """List the models that come with isopix; commands accept their names in place of a run folder.
+
+    Test losses are in nats per predicted code, probes are the test accuracy of a linear probe, with the best
+    baseline of each in parentheses.
+
+    Example: isopix models
+    """
+    from isopix.core.config import from_dict
+    from isopix.runs.load import shipped_models
+    from isopix.storage.atomic import read_json
+
+    found = [
+        {"name": name, "folder": folder, "size": _size(folder), **read_json(folder / "model.json")}
+        for name, folder in shipped_models().items()
+    ]
+    return ShippedModels(models=tuple(from_dict(ShippedModel, each) for each in found))
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def _row(model: ShippedModel) -> list[str]:
+    probe, baseline = model.probe_accuracy, model.best_probe_baseline
+    return [
+        model.name,
+        model.objective,
+        model.data,
+        f"{model.test_loss:.3f} ({model.best_baseline[1]:.3f})",
+        "" if probe is None or baseline is None else f"{probe:.1%} ({baseline[1]:.1%})",
+    ]
