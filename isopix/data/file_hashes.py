@@ -10,7 +10,7 @@ from multiprocessing.pool import ThreadPool
 from pathlib import Path
 
 from isopix.core.progress import track
-from isopix.storage.provenance import hash_file, hash_pieces
+from isopix.storage.provenance import hash_bytes, hash_file
 
 # A file that is written twice within one tick of its time stamps looks the same after the second time, so
 # that younger ones are read again. File systems have ticks of up to 2 seconds (FAT).
@@ -37,10 +37,12 @@ def hash_names(root: Path, names: Sequence[str], index: Path | None = None) -> s
             count(done)
     old = [i for i in unread if isinstance(digests[i], bytes) and max(stamps[i][1:]) < start - TICK]
     _keep(index, [(os.fsencode(paths[i]), *stamps[i], digests[i]) for i in old])
-    return hash_pieces(
-        os.fsencode(name) + b"/" + (digest.encode() if isinstance(digest, str) else digest.hex().encode())
-        for name, digest in zip(names, digests, strict=True)
-        if digest is not None
+    return hash_bytes(
+        *(
+            os.fsencode(name) + b"/" + (digest.encode() if isinstance(digest, str) else digest.hex().encode())
+            for name, digest in zip(names, digests, strict=True)
+            if digest is not None
+        )
     )
 
 

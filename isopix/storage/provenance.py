@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from functools import cache
@@ -76,11 +76,6 @@ def git_commit(checkout: Path) -> str | None:
 
 def hash_bytes(*pieces: bytes) -> str:
     """Return the blake2b hash of the pieces, each preceded by its length, so that their borders count."""
-    return hash_pieces(pieces)
-
-
-def hash_pieces(pieces: Iterable[bytes]) -> str:
-    """Return `hash_bytes` of pieces that need not be in memory at once."""
     state = hashlib.blake2b(digest_size=DIGEST_BYTES)
     for piece in pieces:
         state.update(len(piece).to_bytes(8, "little"))

@@ -83,15 +83,12 @@ SEARCH = ["depth=1", "width=16", "steps=24", "batch_size=16", "log_every=1", "ev
 LR_RANGE = ["--max-lr", "3", "--min-lr", "0.01"]
 
 
-def test_the_table_has_every_status_and_the_suggested_command_runs(isopix: Run) -> None:
+def test_the_suggested_command_of_a_search_runs(isopix: Run) -> None:
     words = ["search-lr", "igpt.digits", "--out", "lr", "--limit", "90", *SEARCH, *LR_RANGE]
     out = done(isopix(*words))
-    for text in ("3.0", "diverged at step", "1.0", "completed", "not needed", "*"):
-        assert text in out
+    assert "diverged at step" in out
     (line,) = [line for line in out.splitlines() if line.startswith("pretrain with: ")]
-    numbers = done(isopix(*words, "--json"))
-    found, kept = json.loads(numbers), json.loads(Path("lr/lr_search.json").read_text())
-    assert all(found[name] == kept[name] for name in ("best_lr", "finished", "lrs", "trials"))
+    found = json.loads(done(isopix(*words, "--json")))
     assert line == f"pretrain with: {found['command']}"
     assert f"lr={found['best_lr']}" in line
     done(isopix(*shlex.split(found["command"])[1:], "steps=2"))

@@ -211,7 +211,9 @@ def _saved(folder: Path) -> list[Path]:
 
 
 def _is_arrow(path: Path) -> bool:
-    is_saved = path.is_file() or (path / DICTIONARY).is_file() or (path / STATE).is_file()
+    if path.is_file():
+        return path.suffix.lower() == ".arrow"
+    is_saved = (path / DICTIONARY).is_file() or (path / STATE).is_file()
     return bool(files_below(path, ARROW_NAME)) and (is_saved or not has_images(path))
 
 

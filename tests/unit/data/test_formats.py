@@ -97,7 +97,7 @@ def test_images_without_bytes_are_files_beside_an_arrow_file_alone(tmp_path: Pat
     kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
     rows = [{"bytes": None, "path": path} for path in (str(picture), "../pictures/1.png", None)]
     content = pa.table({"image": pa.array(rows, kind)})
-    path = write_arrow(tmp_path / "set" / "x-train.arrow", content)
+    path = write_arrow(tmp_path / "set" / "cache-1.arrow", content)
     source = read(path)
     images = list(source.splits["train"].images())
     assert [each.resolve() for each in images if isinstance(each, Path)] == [picture, picture]

@@ -124,12 +124,12 @@ def registered(*imports: str) -> list[dict[str, list[str]]]:
 def test_a_recipe_alone_knows_every_part_of_the_package() -> None:
     """Otherwise a run could be read by some commands only, those that happen to import its parts.
 
-    Analyses are no part of a recipe; a file of one's own parts knows the package's.
+    Analyses and probes are no part of a recipe; a file of one's own parts knows the package's.
     """
     alone, every = registered("import isopix.recipes.recipe", EVERY)
-    analyses = every.pop("analysis")
-    assert {noun: alone.get(noun) for noun in every} == every
-    assert registered("import isopix.parts") == [{**every, "analysis": analyses}]
+    others = every.keys() - {"analysis", "probe"}
+    assert {noun: alone[noun] for noun in others} == {noun: every[noun] for noun in others}
+    assert registered("import isopix.parts") == [every]
 
 
 SIDE, COLORS = 6, 27
