@@ -47,6 +47,9 @@ def folder_of_runs(out: Path, settings: Mapping[str, Any], kind: str) -> Iterato
 
     One in which no run was started is deleted, so that a corrected command works.
     """
+    if ranks.rank() > 0:  # rank 0 holds the folder
+        yield
+        return
     file, given = out / SETTINGS, {"kind": kind, **settings}
     if not (out / FOLDER_LOCK).is_file():
         require_new(out)
