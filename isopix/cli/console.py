@@ -91,13 +91,11 @@ def say(line: str) -> None:
     print_line(console, line)
 
 
-def say_wrapped(text: str, *, indent: int = 0, style: str = "") -> None:
+def say_wrapped(text: str, *, style: str = "") -> None:
     """Print prose, on a terminal wrapped between words, unlike `say` for commands that can be copied."""
-    width = _terminal_width()
-    text = printable(text)
-    lines = [text] if width is None else wrap(text, width - indent, break_long_words=False) or [""]
-    for line in lines:
-        console.print(Text(" " * indent + line, style=style), soft_wrap=True)
+    width, text = _terminal_width(), printable(text)
+    for line in [text] if width is None else wrap(text, width, break_long_words=False) or [""]:
+        console.print(Text(line, style=style), soft_wrap=True)
 
 
 def warn(line: str) -> None:

@@ -20,7 +20,6 @@ from isopix.studio.views import (
     note_html,
     problem_html,
     surprise_tiles,
-    table_html,
     tiles_html,
 )
 
@@ -247,7 +246,7 @@ def _surprise(runs: Runs, panel: ImagePanel) -> None:
 
     def compute(name: str, chosen: ChosenImage | None) -> Iterator[str]:
         tiles, scores = surprise_tiles(runs[name], image_of(runs[name], chosen))
-        yield tiles_html(tiles) + table_html(scores)
+        yield tiles_html(tiles) + scores.html()
 
     start.click(_calm(compute), [panel.run, panel.chosen], result, **QUEUED)
 

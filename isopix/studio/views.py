@@ -16,7 +16,7 @@ from isopix.analysis.attention import attention_from
 from isopix.analysis.neighbors import nearest_neighbors
 from isopix.analysis.results import SCORES
 from isopix.analysis.scores import ScoreConfig, code_nats, score_images, surprise_maps
-from isopix.core.text import printable
+from isopix.core.text import Table, printable
 from isopix.core.types import Images
 from isopix.generate.complete import GRAY
 from isopix.generate.mask import LATER_PIXELS, MaskLike, completion_mask, hidden_pixels, later_known
@@ -38,12 +38,6 @@ def tiles_html(tiles: Sequence[Tile], *, title: str = "") -> str:
     """Return pictures side by side, each pixel a square."""
     heading = f"<h3>{escaped(title)}</h3>" if title else ""
     return f'{heading}<div class="tiles">{"".join(map(_figure, tiles))}</div>'
-
-
-def table_html(rows: Sequence[tuple[str, str]]) -> str:
-    """Return names and values as a table."""
-    row = "<tr><th scope='row'>{}</th><td>{}</td></tr>"
-    return f"<table>{''.join(row.format(*map(escaped, each)) for each in rows)}</table>"
 
 
 def note_html(text: str) -> str:
@@ -147,7 +141,7 @@ def attention_tiles(run: OpenedRun, image: Images, row: int, col: int) -> list[T
     return [Tile(marked, "marked position"), *maps]
 
 
-def surprise_tiles(run: OpenedRun, image: Images) -> tuple[list[Tile], list[tuple[str, str]]]:
+def surprise_tiles(run: OpenedRun, image: Images) -> tuple[list[Tile], Table]:
     """Return the image and its surprise map, in nats per pixel, and its scores by name."""
     run.loaded.require_decoder("surprise")
     config, given = ScoreConfig(num_masks=NUM_MASKS), image.to(run.model.network.device)
@@ -156,10 +150,10 @@ def surprise_tiles(run: OpenedRun, image: Images) -> tuple[list[Tile], list[tupl
         maps = surprise_maps(run.model.network.codec, code_nats(run.loaded.model, given, config)).numpy()
     highest = float(np.nanmax(maps, initial=0.0))
     drawn = overlay_maps(image, maps, highest or 1.0)[0, ..., :3]
-    names = {name: SCORES[name][:1].upper() + SCORES[name][1:] for name in scores}
-    rows = [(names[name], f"{float(each[0]):.3f}") for name, each in scores.items()]
+    rows = [(SCORES[name], f"{float(each[0]):.3f}") for name, each in scores.items()]
+    table = Table("", ["score", "value"], rows)
     caption = f"black 0, yellow {highest:.1f} nats per pixel"
-    return [Tile(pixels_of(image), "original"), Tile(np.ascontiguousarray(drawn), caption)], rows
+    return [Tile(pixels_of(image), "original"), Tile(np.ascontiguousarray(drawn), caption)], table
 
 
 def _map(run: OpenedRun, image: Images, weights: Tensor, uniform: Tensor) -> Pixels:

@@ -1,13 +1,27 @@
-"""`isopix report`: write an HTML report about runs."""
+"""`isopix report`, `demo` and `studio`: what runs have learned, on a page."""
 
+import importlib.util
 import inspect
+import logging
+import os
+import re
+import socket
+import sys
+import threading
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from subprocess import DEVNULL, PIPE, Popen
+from tempfile import TemporaryDirectory
+from typing import Annotated, NoReturn
 
+from isopix.core.choices import Count as Positive
+from isopix.core.choices import Range
+from isopix.core.progress import announce, track
 from isopix.core.verb import VERBS, verb
 from isopix.reporting.results import ReportResult
 from isopix.storage.result import Result
-from isopix.verbs.options import PathLike
+from isopix.verbs.options import DeviceLike, OtherImages, PathLike, Seed, Settings
+from isopix.verbs.pretrain import same_command
 
 Runs = Annotated[PathLike, "Run folders, in the order of the report."]
 Out = Annotated[
@@ -50,3 +64,201 @@ def result_kinds() -> dict[str, type[Result]]:
     """Return the class of the result of each verb by its name, which results are saved with."""
     found = {each.name: inspect.signature(each.function).return_annotation for each in VERBS.values()}
     return {name: kind for name, kind in found.items() if isinstance(kind, type) and issubclass(kind, Result)}
+
+
+RECIPES = {
+    "ar": "igpt.translated_digits",
+    "bert": "igpt.translated_digits_bert",
+    "conv": "isotropic.translated_digits-conv-pix2vec-3",
+}
+FEW_LABELS = (5, 20)  # of each class
+PROBE_LIMIT = 4000  # images of each split that probes read: all for validation and test
+TRAIN_STEP = re.compile(rb'"kind": "train", "step": (\d+)')
+
+DemoOut = Annotated[Path, "Parent folder of all demos, which are numbered."]
+Jobs = Annotated[
+    Positive | None, "Number of networks that are trained at a time. Default: all on a CPU, one per GPU."
+]
+
+
+@verb()
+def demo(
+    *settings: Settings,
+    out: DemoOut = Path("runs/demo"),
+    seed: Seed = 0,
+    jobs: Jobs = None,
+    device: DeviceLike = "auto",
+) -> ReportResult:
+    """Pre-train three small networks on translated digits, probe them, sample, and write a report.
+
+    They are an autoregressive and a masked Image GPT, and a masked convolutional network. The same command
+    resumes an interrupted demo; after a finished one it starts another in a new folder.
+
+    Example: isopix demo
+    """
+    from isopix.core.registry import plugins
+    from isopix.core.signals import with_resume_hint
+    from isopix.recipes.registry import resolve
+    from isopix.verbs.probe import low_data, probe
+    from isopix.verbs.sample import complete, reconstruct, sample
+
+    folder = demo_folder(out)
+    announce(f"demo in {folder}: about five minutes on two CPU cores with the default settings")
+    steps = sum(resolve(each, settings=settings).recipe.train.steps for each in RECIPES.values())
+    own = [word for each in plugins() for word in ("--plugin", str(each.path))]
+    commands = {
+        folder / name: ["resume", str(folder / name), *own]
+        if _has_checkpoint(folder / name)
+        else ["pretrain", recipe, *settings, "--out", str(folder / name), "--seed", str(seed), *own]
+        for name, recipe in RECIPES.items()
+    }
+    with with_resume_hint(folder, same_command()):
+        train_side_by_side(commands, steps, str(device), jobs)
+        for name in RECIPES:
+            announce(str(probe(folder / name, limit=PROBE_LIMIT, seed=seed, device=device)))
+        sample(folder / "ar", count=40, seed=seed, device=device)
+        complete(folder / "ar", count=8, each=3, seed=seed, device=device)
+        for name in ("bert", "conv"):
+            reconstruct(folder / name, count=8, seed=seed, device=device)
+        if labels := _few_labels(folder / "ar"):
+            announce(str(low_data(folder / "ar", labels=labels, subsets=3, device=device)))
+    return report(*(folder / name for name in RECIPES), out=folder / "report.html")
+
+
+def train_side_by_side(
+    commands: Mapping[Path, Sequence[str]], steps: int, device: str, count: int | None = None
+) -> None:
+    """Run commands that train runs, `count` at a time, by default all on a CPU and one per GPU."""
+    from isopix.core.device import list_devices
+    from isopix.core.signals import Interrupted, stop_requested
+    from isopix.studies.executor import run_all, slots_on
+
+    available = list_devices(device)
+    default = len(commands) if available[0].type == "cpu" else len(available)
+    slots = slots_on(device, min(len(commands), count or default))
+    errors: list[str] = []  # of commands that ended; empty if all is well
+    with stop_requested() as request, track("training", steps) as show:
+
+        def stop() -> bool:
+            show(sum(map(_last_step, commands)))
+            return any(errors) or request.signal is not None
+
+        run_all(
+            list(commands.values()),
+            lambda words, slot: _Command(words, *slots[slot]),
+            len(slots),
+            ended=lambda words, error: errors.append(error),
+            stop=stop,
+        )
+    if any(errors):
+        raise RuntimeError(next(filter(None, errors)))
+    if request.signal is not None:
+        text = "stopped and saved; the same command resumes the demo"
+        raise Interrupted(text, ReportResult(runs=(), summary=(), warnings=(text,)))
+
+
+class _Command:
+    """A command, in a process group of its own, so that Ctrl-C reaches this process only."""
+
+    def __init__(self, words: Sequence[str], device: str, threads: int | None):
+        command = [sys.executable, "-m", "isopix", *words, "--device", device]
+        env = os.environ | {"OMP_NUM_THREADS": str(threads)}
+        self.process = Popen(command, stdout=DEVNULL, stderr=PIPE, text=True, env=env, start_new_session=True)
+        self.stop, self.kill = self.process.terminate, self.process.kill
+
+    def poll(self) -> str | None:
+        if (code := self.process.poll()) is None:
+            return None
+        message = self.process.communicate()[1].strip().rpartition("\n")[2]
+        return (message.removeprefix("isopix: ") or f"ended with exit code {code}") if code else ""
+
+
+def _last_step(run: Path) -> int:
+    log = run / "log.jsonl"
+    steps = TRAIN_STEP.findall(log.read_bytes()) if log.is_file() else []
+    return int(steps[-1]) if steps else 0
+
+
+def _few_labels(run: Path) -> list[int | str]:
+    from isopix.data.dataset import load_dataset
+    from isopix.runs.load import saved_recipe
+
+    labels = load_dataset(saved_recipe(run).data).train.labels
+    assert labels is not None, "probes have read them"
+    fewest = int(labels.bincount().min())
+    return [count for count in FEW_LABELS if count <= fewest]
+
+
+def demo_folder(out: Path) -> Path:
+    """Return the newest demo if it has no report yet and can be resumed, else the next number."""
+    numbers = sorted(int(path.name) for path in out.glob("*") if path.name.isdigit())
+    newest = out / str(numbers[-1] if numbers else 0)
+    runs = [newest / name for name in RECIPES]
+    resumable = all(_has_checkpoint(run) or not run.exists() for run in runs)
+    if newest.exists() and resumable and not (newest / "report.html").exists():
+        return newest
+    return out / str(int(newest.name) + 1)
+
+
+def _has_checkpoint(run: Path) -> bool:
+    return any(run.glob("checkpoints/step-*"))
+
+
+HOST = "127.0.0.1"
+Opened = Annotated[PathLike, "One or two run folders, or models that `isopix models` lists."]
+Port = Annotated[
+    Annotated[int, Range(low=1, high=65535)] | None, "Port of the page. Default: the next free one from 7860."
+]
+Browser = Annotated[bool, "Open the page in a browser."]
+
+logger = logging.getLogger("isopix")
+
+
+@verb(command="studio")
+def open_studio(
+    *runs: Opened,
+    data: OtherImages = None,
+    port: Port = None,
+    browser: Browser = True,
+    device: DeviceLike = "auto",
+) -> NoReturn:
+    """Serve a page on this machine on which one or two runs complete, compare and inspect images.
+
+    Choose a test image or drop a file, paint over a part, and watch the completions; see nearest images,
+    attention, and how unexpected each pixel is. Ctrl-C stops it. Needs: pip install 'isopix[studio]'.
+
+    Example: isopix studio runs/photos
+    """
+    if not 1 <= len(runs) <= 2:
+        raise ValueError(f"the studio shows one or two runs; got {len(runs)}")
+    if importlib.util.find_spec("gradio") is None:
+        raise ValueError("the studio needs gradio: pip install 'isopix[studio]'")
+    if port is not None:
+        _require_free(port)
+    from isopix.studio.run import open_runs
+
+    opened = open_runs(runs, data=data, device=device)
+    with TemporaryDirectory(prefix="isopix-studio-") as uploads:
+        # Gradio reads them when it is imported: no analytics, and uploaded files in a folder of this call.
+        os.environ.update(GRADIO_ANALYTICS_ENABLED="False", GRADIO_TEMP_DIR=uploads)
+        os.environ.setdefault("HF_HUB_OFFLINE", "1")
+        from isopix.studio.page import build_page, start_page, stop_page
+
+        page = build_page(opened)
+        try:
+            url = start_page(page, host=HOST, port=port, browser=browser)
+            logger.info("studio: %s  (Ctrl-C stops it)", url)
+            while True:
+                threading.Event().wait()
+        finally:
+            stop_page(page)
+
+
+def _require_free(port: int) -> None:
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((HOST, port))
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise OSError(f"port {port}: {reason}; choose another, or none for the next free one") from None

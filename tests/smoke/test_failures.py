@@ -40,7 +40,7 @@ def test_a_second_ctrl_c_prints_the_resume_command(isopix: Run, monkeypatch: pyt
     Path("my run/checkpoints").rename("runs/demo/1/bert")
     Path("runs/demo/1/bert").rename("runs/demo/1/ar/checkpoints")
     Path("runs/demo/1/ar/recipe.json").touch()
-    monkeypatch.setattr("isopix.verbs.demo.train_side_by_side", raising(KeyboardInterrupt()))
+    monkeypatch.setattr("isopix.verbs.report.train_side_by_side", raising(KeyboardInterrupt()))
     refused(isopix("demo", "--seed", "0"), message.format("runs/demo/1/ar", "demo --seed 0"), code=130)
 
 

@@ -212,6 +212,8 @@ def test_attention_distance_has_mean_and_standard_deviation_over_images(recipe: 
     positions = subject.backbone.grid.positions
     nats = math.lgamma(positions + 1) / positions if recipe.objective.causal else math.log(positions)
     assert head["relative_entropy"] == pytest.approx(head["entropy_mean"] / nats)
+    [query] = ANALYSES["attention_maps"].compute(subject)["queries"]
+    assert (0 in torch.tensor(query["uniform"])) == recipe.objective.causal
 
 
 def test_a_convolution_without_positions_has_the_other_analyses() -> None:

@@ -26,7 +26,6 @@ from isopix.model.stems.pixels import (
     FourierPixelEmbeddingSpec,
     LinearPixelEmbeddingSpec,
     PixelEmbedding,
-    TokenEmbeddingSpec,
 )
 
 GRID, WIDTH, PATCH_SIZE = Grid(2, 3), 6, 8
@@ -95,14 +94,6 @@ def test_fourier_is_one_linear_layer_of_sines_and_cosines() -> None:
                 features += [math.sin(turn), math.cos(turn)]
         expected = stem.project.weight @ torch.tensor(features, dtype=torch.float64) + stem.bias.sum(0)
         torch.testing.assert_close(sum_components(stem(x))[b, row * 4 + col], expected)
-
-
-def test_pix2vec_sums_a_table_for_each_channel() -> None:
-    stem, x = TokenEmbeddingSpec().build(BYTES, 5), images(BYTES)
-    assert [tuple(table.weight.shape) for table in stem.tables] == [(256, 5)] * 3
-    red, green, blue = x[1, :, 2, 1].tolist()
-    expected = stem.tables[0].weight[red] + stem.tables[1].weight[green] + stem.tables[2].weight[blue]
-    torch.testing.assert_close(sum_components(stem(BYTES.encode(x)))[1, 9], expected)
 
 
 GRAY = GrayThumbnailSpec(patch_size=8).build(GRID)

@@ -133,7 +133,6 @@ def test_positions_are_interpolated_as_the_saved_recipe_says(mode: str, tmp_path
     [
         ("igpt.s", "imagenet-1k", ScaleCrop(flip=0.0)),
         ("igpt.s", "cifar10", PadCropFlip()),
-        ("igpt.tiny", "/data/cifar", PadCropFlip()),
         ("igpt.digits", "digits", NoAugmentation()),
         ("patchformer.tiny", "/data/photos", PadCropFlip()),
         ("vit.b16", "imagenet-1k", ScaleCrop(flip=0.5)),

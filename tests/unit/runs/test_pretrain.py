@@ -10,7 +10,6 @@ import torch
 
 from isopix.codecs import kmeans, palette_spec
 from isopix.core.types import Images
-from isopix.data.batches import Batches
 from isopix.data.dataset import load_dataset
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
@@ -22,7 +21,6 @@ from isopix.runs.training_log import RunObserver
 from isopix.storage import checkpoint, log
 from isopix.train.evaluator import evaluate_split, measure_baselines
 from isopix.train.tasks import PretrainTask
-from isopix.train.train_step import TrainStep
 from tests.trained import train
 
 CPU = torch.device("cpu")
@@ -194,26 +192,3 @@ def test_a_folder_that_was_moved_is_not_created_again(tmp_path: Path) -> None:
         train(recipe, tmp_path / "run", observer=RunObserver(record=move))
     assert [each.name for each in tmp_path.iterdir()] == ["moved"]
     assert resume_run(tmp_path / "moved", device=CPU, observer=RunObserver()).finished
-
-
-def test_a_rollback_leaves_out_the_batches_since_the_checkpoint(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    used: list[int] = []
-    batch, gradients = Batches.batch, TrainStep._add_gradients
-
-    def record(self, index):
-        used.append(index)
-        return batch(self, index)
-
-    def spoil(self, images):
-        losses = gradients(self, images)
-        if used[-1] == 2:  # the third batch
-            next(p for p in self.task.module.parameters() if p.grad is not None).grad.fill_(torch.nan)
-        return losses
-
-    monkeypatch.setattr(Batches, "batch", record)
-    monkeypatch.setattr(TrainStep, "_add_gradients", spoil)
-    recipe = registry.resolve("igpt.digits", settings=[*SAVING, "on_nonfinite=rollback", "steps=8"]).recipe
-    train(recipe, tmp_path / "run")
-    assert used == [0, 1, 2, 3, 4, 5, 6, 7, 8]

@@ -117,14 +117,6 @@ def test_test_images_add_their_own_error() -> None:
     assert found.standard_error == pytest.approx(np.std(resampled), rel=0.05)
 
 
-def test_images_of_a_group_count_as_one() -> None:
-    own = np.random.default_rng(0).normal(size=300)
-    repeated, groups = np.repeat(own, 4), np.repeat(np.arange(300), 4)
-    one = crossed_estimate(np.full((2, 1), own.mean()), own)
-    many = crossed_estimate(np.full((2, 1), own.mean()), repeated, groups)
-    assert many.half_width() == pytest.approx(one.half_width())
-
-
 def test_pooled_noise_narrows_the_interval_of_few_seeds() -> None:
     values = np.array([[2.9], [3.1], [3.0]])
     found = crossed_estimate(values, noise=Noise(0.25, 40))

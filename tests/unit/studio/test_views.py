@@ -63,8 +63,8 @@ def test_surprise_has_the_likelihood_of_the_model(opened: dict[str, OpenedRun]) 
     run, image = opened["ar"], opened["ar"].images[:1]
     tiles, scores = surprise_tiles(run, image)
     assert len(tiles) == 2
-    assert dict(scores)["Model, nats per code"] == f"{float(run.model.nll(image)):.3f}"
-    assert dict(surprise_tiles(opened["bert"], image)[1]).keys() >= {"Masked loss, nats per code"}
+    assert dict(scores.rows)["model, nats per code"] == f"{float(run.model.nll(image)):.3f}"
+    assert dict(surprise_tiles(opened["bert"], image)[1].rows).keys() >= {"masked loss, nats per code"}
 
 
 def test_text_is_escaped() -> None:

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from isopix.cli import launch as rank_errors
 from isopix.runs.pretrain import shared_by_ranks
 from isopix.storage.run_folder import start_run
 from isopix.train.parallel import OneDevice
@@ -17,26 +16,6 @@ def test_each_rank_has_dropout_of_its_own_and_the_first_that_of_one_process() ->
         names.add(one.name("dropout"))
     assert len(names) == 3
     assert "dropout" in names
-
-
-@pytest.mark.parametrize(
-    ("rank", "message", "expected", "waits"),
-    [
-        ("0", "no such file", "rank 0: no such file", 0.0),
-        ("3", "no such file", "rank 3: no such file", rank_errors.SAME_ERROR),
-        ("0", "[gloo] Connection closed by peer", "rank 0: lost contact with another rank: ", 5.0),
-    ],
-)
-def test_an_error_names_its_rank_after_those_that_are_its_cause(
-    monkeypatch: pytest.MonkeyPatch, rank: str, message: str, expected: str, waits: float
-) -> None:
-    slept: list[float] = []
-    monkeypatch.setattr(rank_errors.time, "sleep", slept.append)
-    assert rank_errors.of_rank(message) == message  # alone
-    monkeypatch.setenv("RANK", rank)
-    monkeypatch.setenv("WORLD_SIZE", "4")
-    assert rank_errors.of_rank(message).startswith(expected)
-    assert slept == [waits]
 
 
 def test_a_view_of_a_run_has_its_records_and_saves_nothing(

@@ -2,7 +2,6 @@
 
 import csv
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -54,16 +53,3 @@ def test_all_images_of_the_run_are_compared_at_the_best_layer_of_its_probe(copy_
     assert {each.image.split for each in test.outliers} == {"test"}
     probed = isopix.probe(run, layer=0, method="ridge", **CPU)
     assert isopix.neighbors(run, limit=20, pictures=0, **CPU).layer == probed.best.layer == 0
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"threshold": 2}, "threshold is 2"),
-        ({"layer": 3}, "layer 3 does not exist; layers are 0 to 1"),
-        ({"num_neighbors": 13}, "num_neighbors is 13; allowed for 13 images: 1 to 12"),
-    ],
-)
-def test_wrong_calls_are_refused(pristine: Path, photos: Path, options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        isopix.neighbors(isopix.load(pristine / "ar", **CPU), data=photos, **options)

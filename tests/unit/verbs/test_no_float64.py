@@ -122,12 +122,6 @@ def mps(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-def test_a_model_computes_on_the_device(copy_of: Copy, mps: None, unchecked: None) -> None:
-    model = isopix.load(copy_of("ar", "run"), device="mps")
-    features = model(torch.zeros(2, 3, 8, 8, dtype=torch.uint8))
-    assert model.network.device == features.device == MPS
-
-
 QUICK = {"score", "probe ridge", "sample", "complete", "reconstruct", "finetune"}
 
 

@@ -8,9 +8,8 @@ import pytest
 
 from isopix.core.signals import Interrupted, StopRequest
 from isopix.probing.config import ProbeConfig
-from isopix.verbs import demo as demo_verb
-from isopix.verbs.demo import demo, demo_folder
-from isopix.verbs.report import report
+from isopix.verbs import report as demo_verb
+from isopix.verbs.report import demo, demo_folder, report
 from tests.smoke.conftest import QUICK, quick_figures, quick_probes
 from tests.unit.reporting.cases import evidence, whole
 

@@ -125,9 +125,3 @@ def test_every_batch_size_and_rate_is_tried_with_every_fraction_of_the_labels() 
     assert (recipe.data.labels_per_class, recipe.train.batch_size) == ("1%", 16)
     assert recipe.train.optimizer == AdamW(lr=3e-5)
     assert (recipe.finetune.mask_ratio, recipe.finetune.label_smoothing) == (0.1, 0.01)
-
-
-def test_both_tables_share_their_trials() -> None:
-    tables = (rows(PAPER) for rows in (vit_patchformer.top_1, vit_patchformer.top_5))
-    first, second = ([each.name for row in table for each in row.trials()] for table in tables)
-    assert first == second
