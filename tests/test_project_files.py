@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
-from packaging.specifiers import SpecifierSet
 from ruamel.yaml import YAML
 
 ROOT = Path(__file__).parents[1]
@@ -16,13 +15,6 @@ INSTALL = (ROOT / "docs" / "install.md").read_text()
 PREFIX = "Programming Language :: Python :: 3."
 PYTHONS = [each.removeprefix(PREFIX) for each in PROJECT["classifiers"] if each.startswith(PREFIX)]
 PINNED = re.compile(r"- uses: [\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+")
-
-
-def test_the_oldest_python_is_that_of_the_metadata() -> None:
-    assert sorted(PYTHONS, key=int) == PYTHONS
-    allowed = SpecifierSet(PROJECT["requires-python"])
-    assert f"3.{PYTHONS[0]}" in allowed
-    assert f"3.{int(PYTHONS[0]) - 1}" not in allowed
 
 
 def test_the_workflow_tests_every_supported_python() -> None:

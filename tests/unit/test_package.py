@@ -25,10 +25,3 @@ def test_importing_it_imports_no_torch_and_is_quick() -> None:
 @pytest.mark.parametrize("name", isopix.__all__)
 def test_every_name_is_there_and_documented(name: str) -> None:
     assert getattr(isopix, name).__doc__
-
-
-def test_the_command_line_is_a_module_too() -> None:
-    found = subprocess.run(
-        [sys.executable, "-m", "isopix", "--version"], capture_output=True, text=True, check=True
-    )
-    assert found.stdout.strip() == isopix.__version__

@@ -85,11 +85,3 @@ def test_the_counts_of_a_palette_are_those_of_a_search_over_all_colors(size: int
     expected = np.bincount(np.argmin(squared, axis=0).ravel(), minlength=size)
     assert Palette(colors, GRID).values_per_code().tolist() == expected.tolist()
     assert Bytes(GRID).values_per_code().tolist() == [1] * 256
-
-
-def test_bytes_are_the_channels_and_nothing_is_lost() -> None:
-    images = draw(3, 3, 4, 6)
-    codes = Bytes(GRID).encode(images)
-    assert codes.shape == (3, 24, 3)
-    assert codes[1, 13].tolist() == images[1, :, 2, 1].tolist()
-    assert torch.equal(Bytes(GRID).decode(codes), images)

@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from isopix.model.masking import ZeroMasking
-from isopix.model.network import evaluation_mode
 from tests.laws import cases
 
 RECIPE = cases.CASES[0]
@@ -42,13 +41,6 @@ def test_a_tensor_that_does_not_fit_is_named(
     change(tensors)
     with pytest.raises(ValueError, match=message):
         cases.network(RECIPE).load(tensors)
-
-
-def test_the_mode_of_each_submodule_is_restored() -> None:
-    module = torch.nn.Sequential(torch.nn.Dropout(), torch.nn.Dropout().eval())
-    with evaluation_mode(module):
-        assert not any(each.training for each in module.modules())
-    assert [each.training for each in module.modules()] == [True, True, False]
 
 
 def test_a_view_of_a_backbone_drops_nothing_in_evaluation_and_does_in_training() -> None:

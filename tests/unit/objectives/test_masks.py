@@ -32,13 +32,6 @@ def test_the_masked_fraction_is_the_ratio_within_three_std(kind: type[MaskSpec],
     assert float(mask.any(-1).float().mean()) == pytest.approx(whole, abs=3 * deviation)
 
 
-def test_codes_of_a_position_are_masked_together_or_independently() -> None:
-    assert BernoulliMask().sample(2, GRID, 3, generator(0, "masks")).shape == (2, 1024, 1)
-    mask = PerChannelMask().sample(256, GRID, 3, generator(0, "masks")).float()
-    assert mask.shape == (256, 1024, 3)
-    assert float((mask[..., 0] * mask[..., 2]).mean()) == pytest.approx(0.15**2, abs=0.001)
-
-
 @pytest.mark.parametrize("mask", [BernoulliMask(), PerChannelMask()])
 def test_the_bound_on_masked_positions_is_never_exceeded(mask: MaskSpec) -> None:
     for batch, grid in ((1, Grid(2, 2)), (4, Grid(8, 8)), (32, GRID)):

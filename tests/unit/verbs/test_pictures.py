@@ -133,12 +133,10 @@ def test_a_picture_is_shown_in_a_notebook_or_the_systems_viewer(
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda run: isopix.sample(run, top_k=2.5), "top_k is 2.5; it must be a valid integer"),
         (lambda run: isopix.sample(run, 10**11, **CPU), "not enough memory for 100,000,000,000 images"),
         (lambda run: isopix.complete(run, count=999, **CPU), "999 images requested; digits has"),
         (lambda run: isopix.complete(run, rows=3, mask="half", **CPU), "rows 3 and mask half are both given"),
         (lambda run: isopix.complete(run, iterations=3, **CPU), "only masked models have an order"),
-        (lambda run: isopix.reconstruct(run, data="nowhere", **CPU), "this model (obj"),
     ],
 )
 def test_wrong_arguments_are_one_line(pristine: Path, call: Any, message: str) -> None:

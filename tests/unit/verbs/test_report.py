@@ -61,8 +61,14 @@ def test_a_demo_writes_one_report_and_resumes(tmp_path: Path, monkeypatch: pytes
     found.path.unlink()
     assert demo_folder(tmp_path) == tmp_path / "1"
     resumed: dict[Path, list[str]] = {}
-    monkeypatch.setattr(demo_verb, "train_side_by_side", lambda commands, *_: resumed.update(commands))
-    assert demo(*settings, out=tmp_path, device="cpu").path == found.path
+
+    def stop(commands: dict[Path, list[str]], *_: object) -> None:
+        resumed.update(commands)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(demo_verb, "train_side_by_side", stop)
+    with pytest.raises(KeyboardInterrupt):
+        demo(*settings, out=tmp_path, device="cpu")
     assert [words[:2] for words in resumed.values()] == [["resume", str(run)] for run in resumed]
 
 

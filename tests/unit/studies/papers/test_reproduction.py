@@ -130,6 +130,8 @@ def test_what_was_stopped_or_failed_is_tried_again_and_nothing_else(
     with suppress(KeyboardInterrupt):
         assert run_all(tmp_path / "out", FakeVerbs(probe=error)) == ["done", "failed"]
     assert measured(tmp_path / "out") == [""]
+    with Reproduction.create(tmp_path / "out", SETUP) as found:
+        assert write_table(TABLE, found).failure.startswith("failed: probe-igpt-l-translated-digits")
     commands = FakeVerbs()
     assert run_all(tmp_path / "out", commands) == ["done", "done"]
     assert [name for name, _, _ in commands.calls] == ["probe"]
