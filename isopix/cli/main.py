@@ -12,17 +12,9 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from cyclopts import App, CycloptsError, Parameter
 from rich.protocol import is_renderable
 
+from isopix.cli import launch
 from isopix.cli.console import Json, Plugins, console, open_console, say_wrapped, show, show_json, warn
 from isopix.cli.errors import format_error, with_option_names
-from isopix.cli.launch import (
-    Devices,
-    SlurmParameters,
-    check_command,
-    launch_ranks,
-    of_rank,
-    say_stop,
-    submit,
-)
 from isopix.core import ranks
 from isopix.core.registry import load_plugin
 from isopix.core.signals import Interrupted, errors_as_stops, exit_code, stop_message
@@ -100,7 +92,7 @@ def main() -> None:
         code = exit_code(error)
         if ranks.rank() > 0:  # rank 0 says it
             ranks.end_process(code)
-        _exit(error, stop_message(error), code, say=partial(say_stop, code=code))
+        _exit(error, stop_message(error), code, say=partial(launch.say_stop, code=code))
 
 
 def _run(options: list[str]) -> None:
@@ -114,7 +106,7 @@ def _exit(error: BaseException, message: str, code: int, say: Callable[[str], No
     if os.environ.get("ISOPIX_DEBUG"):
         raise error
     first = next(iter(message.strip().splitlines()), type(error).__name__)
-    say(f"isopix: {printable(of_rank(first))}")
+    say(f"isopix: {printable(launch.of_rank(first))}")
     ranks.end_process(code)
     sys.exit(code)
 
@@ -132,7 +124,7 @@ def add_verb(app: App, verb: Verb, place: int) -> None:
 def _command(verb: Verb) -> Callable[..., None]:
     @wraps(verb.function)
     def run(*args: Any, json: bool = False, plugin: list[Path] | None = None, **options: Any) -> None:
-        check_command(verb.command)
+        launch.check_command(verb.command)
         for file in plugin or ():
             load_plugin(file)
         devices = options.pop("devices", None) if verb.parallel else None
@@ -140,14 +132,14 @@ def _command(verb: Verb) -> Callable[..., None]:
         if slurm is not None and IN_JOB not in os.environ:
             out = Path(options.get("out") or args[0])
             check = partial(check_job, lambda: verb.function(*args, **options))
-            submit(slurm, out, check, devices=devices, parallel=verb.parallel, json=json)
+            launch.submit(slurm, out, check, devices=devices, parallel=verb.parallel, json=json)
             return
-        launch_ranks(devices, options.get("device", "auto"))
+        launch.launch_ranks(devices, options.get("device", "auto"))
         try:
             result = verb.function(*args, **options)
         except Interrupted as stopped:
             print_result(stopped.result, json=json)
-            say_stop("", exit_code(stopped))
+            launch.say_stop("", exit_code(stopped))
             raise SystemExit(exit_code(stopped)) from None
         print_result(result, json=json)
         if result.failure:
@@ -156,9 +148,9 @@ def _command(verb: Verb) -> Callable[..., None]:
     own = map(_option, inspect.signature(verb.function).parameters.values())
     shared = [inspect.Parameter("plugin", KEYWORD, default=None, annotation=Plugins)]
     if verb.parallel:
-        shared.append(inspect.Parameter("devices", KEYWORD, default=None, annotation=Devices))
+        shared.append(inspect.Parameter("devices", KEYWORD, default=None, annotation=launch.Devices))
     if verb.slurm:
-        shared.append(inspect.Parameter("slurm", KEYWORD, default=None, annotation=SlurmParameters))
+        shared.append(inspect.Parameter("slurm", KEYWORD, default=None, annotation=launch.SlurmParameters))
     shared.append(inspect.Parameter("json", KEYWORD, default=False, annotation=Json))
     parameters = [*own, *shared]
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

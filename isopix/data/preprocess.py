@@ -19,15 +19,7 @@ from PIL import Image
 
 from isopix.core.config import config
 from isopix.core.random import generator
-from isopix.data.decode import (
-    MAX_PIXELS,
-    NEVER_REDUCED,
-    RawImage,
-    content_number,
-    decode_image,
-    failure_reason,
-    read_content,
-)
+from isopix.data import decode
 from isopix.data.sources.base import SourceSplit
 from isopix.data.store import ENCODERS, Encode
 
@@ -70,7 +62,7 @@ class PreprocessConfig:
     def min_side(self) -> int:
         """Smallest side to which a JPEG may be reduced in decoding: twice the largest that is needed."""
         if self.crop in ("squash", "resized_center"):
-            return NEVER_REDUCED
+            return decode.NEVER_REDUCED
         return math.ceil(2 * max(self.rows, self.cols, self.full_side or 0) / self.crop_fraction)
 
     @property
@@ -112,13 +104,13 @@ def preprocess(
 
 
 def _preprocess(
-    job: tuple[RawImage, CropPosition | None], config: PreprocessConfig, encode: Encode
+    job: tuple[decode.RawImage, CropPosition | None], config: PreprocessConfig, encode: Encode
 ) -> PreprocessedImage | str:
     raw, position = job
     try:
-        content = read_content(raw)
-        rgb = decode_image(content, config.min_side)
-        image, number = encode(resize(rgb, config, position), None), content_number(content, rgb)
+        content = decode.read_content(raw)
+        rgb = decode.decode_image(content, config.min_side)
+        image, number = encode(resize(rgb, config, position), None), decode.content_number(content, rgb)
         if config.full_side is None:
             return PreprocessedImage(image, None, None, number)
         full = resize_shorter_side(rgb, config.full_side)
@@ -126,11 +118,11 @@ def _preprocess(
         source = content if isinstance(content, bytes) and size == (rgb.height, rgb.width) else None
         return PreprocessedImage(image, encode(full, source), size, number)
     except Exception as error:  # damaged files raise OSError, ValueError, SyntaxError, struct.error and more
-        return failure_reason(error)
+        return decode.failure_reason(error)
 
 
 def map_images(
-    jobs: Iterator[T], work: Callable[[T], R], raw: Callable[[T], RawImage], *, kept_bytes: int
+    jobs: Iterator[T], work: Callable[[T], R], raw: Callable[[T], decode.RawImage], *, kept_bytes: int
 ) -> Iterator[R]:
     """Yield `work(job)` for each job, in order; `raw` gives its image, `kept_bytes` is the size of a result.
 
@@ -149,7 +141,7 @@ def map_images(
                 yield from each.result()
 
 
-def _take(jobs: Iterator[T], raw: Callable[[T], RawImage], count: int) -> list[T]:
+def _take(jobs: Iterator[T], raw: Callable[[T], decode.RawImage], count: int) -> list[T]:
     """Return the next jobs, up to this many and about `MAX_HELD` bytes of images; files are read later."""
     held, size = [], 0
     for job in islice(jobs, count):
@@ -198,9 +190,9 @@ def resize_and_crop(
     size = (least_width, height * least_width // width)
     if width * least_height > height * least_width:
         size = (width * least_height // height, least_height)
-    if math.prod(size) > MAX_PIXELS:
+    if math.prod(size) > decode.MAX_PIXELS:
         resized = f"{width}x{height} pixels, which would be resized to {size[0]}x{size[1]}"
-        raise ValueError(f"{resized}, above the limit of {MAX_PIXELS:,}")
+        raise ValueError(f"{resized}, above the limit of {decode.MAX_PIXELS:,}")
     left, top = (size[0] - cols) // 2, (size[1] - rows) // 2
     return to_chw(image.resize(size, FILTERS[resample]).crop((left, top, left + cols, top + rows)))
 

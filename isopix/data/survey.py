@@ -12,17 +12,9 @@ from PIL import Image
 from isopix.core.choices import EXAMINED_IMAGES
 from isopix.core.progress import CountDone, track
 from isopix.core.text import printable
-from isopix.data import results
+from isopix.data import decode, results
 from isopix.data.copies import Groups, exact_duplicates, near_duplicates
 from isopix.data.dataset import DataConfig, open_source
-from isopix.data.decode import (
-    RawImage,
-    content_number,
-    decode_image,
-    failure_reason,
-    image_header,
-    read_content,
-)
 from isopix.data.preprocess import map_images
 from isopix.data.sources.base import SPLIT_NAMES, Source, SplitName, remember_source
 from isopix.storage.cache import default_cache
@@ -110,7 +102,7 @@ def _examine_split(survey: Survey, name: SplitName, limit: int, count: CountDone
     room = _picture_room(survey.source) if name == "train" else {}
     bad_before, per_class = len(survey.bad_files), None
 
-    def jobs() -> Iterator[tuple[RawImage, bool]]:
+    def jobs() -> Iterator[tuple[decode.RawImage, bool]]:
         images = (raw for start, stop in ranges for raw in split.images(start, stop))
         for raw, class_name in zip(images, names, strict=True):
             room[class_name] = room.get(class_name, 0) - 1
@@ -133,18 +125,18 @@ def _examine_split(survey: Survey, name: SplitName, limit: int, count: CountDone
     return results.SplitCounts(split.num_images, len(positions), unreadable, per_class)
 
 
-def _examine(job: tuple[RawImage, bool]) -> ImageFacts | str:
+def _examine(job: tuple[decode.RawImage, bool]) -> ImageFacts | str:
     raw, is_kept = job
     try:
-        content = read_content(raw)
-        header = image_header(content)
-        rgb = decode_image(content, 2 * PICTURE_SIDE if is_kept else DECODED)
+        content = decode.read_content(raw)
+        header = decode.image_header(content)
+        rgb = decode.decode_image(content, 2 * PICTURE_SIDE if is_kept else DECODED)
         thumbnail = np.asarray(rgb.resize((THUMBNAIL, THUMBNAIL), Image.Resampling.BOX))
         return ImageFacts(
-            *header, content_number(content, rgb), thumbnail, _picture(rgb) if is_kept else None
+            *header, decode.content_number(content, rgb), thumbnail, _picture(rgb) if is_kept else None
         )
     except Exception as error:  # damaged files raise OSError, ValueError, SyntaxError, struct.error and more
-        return failure_reason(error)
+        return decode.failure_reason(error)
 
 
 def _picture(rgb: Image.Image) -> Image.Image:

@@ -8,15 +8,7 @@ from glob import escape
 from pathlib import Path
 
 from isopix.core.text import command_line, did_you_mean, similar_paths
-from isopix.storage.atomic import (
-    LOCK_FILE,
-    exclusive_lock,
-    fsync_folder,
-    is_temporary,
-    read_json,
-    temporary_path,
-    temporary_target,
-)
+from isopix.storage import atomic
 from isopix.storage.checkpoint import MANIFEST, recover
 
 # What a run has before its first checkpoint.
@@ -30,9 +22,9 @@ START_FILES = (
     "data-sample.npz",
     "step-losses.f64",
     "bad-files.csv",
-    LOCK_FILE,
+    atomic.LOCK_FILE,
 )
-KNOWN_BY = ("checkpoints", LOCK_FILE)  # of those: a start creates the lock first, and deletes these last
+KNOWN_BY = ("checkpoints", atomic.LOCK_FILE)  # a start creates the lock first, and deletes these last
 
 
 class _Inside:
@@ -87,7 +79,7 @@ class RunFolder:
         path.mkdir()
         run.create_folders()
         for name in START_FILES:
-            if name != LOCK_FILE and (self.path / name).is_file():
+            if name != atomic.LOCK_FILE and (self.path / name).is_file():
                 shutil.copyfile(self.path / name, path / name)
         return run
 
@@ -106,7 +98,7 @@ class RunFolder:
             if not self.target.exists():
                 raise
             raise ValueError(_taken(self.target)) from None
-        fsync_folder(self.target.parent)
+        atomic.fsync_folder(self.target.parent)
         self.path, self.target = self.target, None
 
     @classmethod
@@ -123,7 +115,7 @@ class RunFolder:
         run = cls(path)
         selecting = cls(run.selection).environment
         if selecting.is_file() and not run.has_checkpoints:
-            again = command_line(*read_json(selecting)["command"][1:])
+            again = command_line(*atomic.read_json(selecting)["command"][1:])
             reason = "has no checkpoints yet: its number of steps is still to be selected"
             raise ValueError(f"{path} {reason}; resume with: {again}")
         if not run.recipe.is_file():
@@ -137,7 +129,7 @@ class RunFolder:
     @contextmanager
     def lock(self) -> Iterator["RunFolder"]:
         """Hold the run's lock, and yield the run. Raises ValueError that names the process that holds it."""
-        with exclusive_lock(self.path, "run folder"):
+        with atomic.exclusive_lock(self.path, "run folder"):
             recover(self.checkpoints)
             yield self
 
@@ -154,11 +146,11 @@ def start_run(path: Path, allowed: Collection[str] = ()) -> Iterator[RunFolder]:
     if hidden:
         path.parent.mkdir(parents=True, exist_ok=True)
         _delete_abandoned_starts(path)
-    run = RunFolder(temporary_path(path), path) if hidden else RunFolder(path)
+    run = RunFolder(atomic.temporary_path(path), path) if hidden else RunFolder(path)
     run.path.mkdir(exist_ok=not hidden)
-    with exclusive_lock(run.path, "run folder"):
+    with atomic.exclusive_lock(run.path, "run folder"):
         try:
-            _delete_start_files(run, but=LOCK_FILE)  # of a start that was killed; the lock is held
+            _delete_start_files(run, but=atomic.LOCK_FILE)  # of a start that was killed; the lock is held
             run.create_folders()
             yield run
             run.publish()
@@ -181,16 +173,16 @@ def _delete_start_files(run: RunFolder, *, but: str = "") -> None:
 
 def _delete_abandoned_starts(path: Path) -> None:
     for folder in path.parent.glob(f".tmp-{escape(path.name)}-*"):
-        if temporary_target(folder) == path.name:
-            with suppress(ValueError), exclusive_lock(folder, "run folder"):
+        if atomic.temporary_target(folder) == path.name:
+            with suppress(ValueError), atomic.exclusive_lock(folder, "run folder"):
                 shutil.rmtree(folder)
 
 
 def _is_abandoned_start(path: Path, names: Collection[str]) -> bool:
-    if set(names) == {LOCK_FILE}:
-        return True
+    if set(names) == {atomic.LOCK_FILE}:
+        return (path / atomic.LOCK_FILE).read_bytes()[:8] in (b"", b"process ")  # not another program's
     known = {*KNOWN_BY} <= set(names) <= {*START_FOLDERS, *START_FILES}
-    return known and all(map(is_temporary, (path / "checkpoints").iterdir()))
+    return known and all(map(atomic.is_temporary, (path / "checkpoints").iterdir()))
 
 
 def require_new(path: Path, allowed: Collection[str] = ()) -> None:

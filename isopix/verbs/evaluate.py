@@ -14,17 +14,7 @@ from isopix.core.verb import verb
 from isopix.finetuning.results import EvaluationResult
 from isopix.runs.results import PublishedLoss, VerificationResult
 from isopix.studies.results import ComparisonResult
-from isopix.verbs.options import (
-    DeviceLike,
-    FullPrecision,
-    Limit,
-    OtherImages,
-    OtherLabeled,
-    PathLike,
-    Precision,
-    RunLike,
-    Seed,
-)
+from isopix.verbs import options
 
 if TYPE_CHECKING:
     from isopix.data.dataset import ImageDataset
@@ -38,14 +28,14 @@ Masks = Annotated[
 
 @verb()
 def evaluate(
-    run: RunLike,
+    run: options.RunLike,
     *,
-    data: OtherLabeled = None,
+    data: options.OtherLabeled = None,
     mask_ensemble: Masks = None,
-    limit: Limit = None,
-    precision: Precision = None,
-    seed: Seed = 0,
-    device: DeviceLike = "auto",
+    limit: options.Limit = None,
+    precision: options.Precision = None,
+    seed: options.Seed = 0,
+    device: options.DeviceLike = "auto",
 ) -> EvaluationResult:
     """Evaluate a fine-tuned run on the test set: accuracy, loss, confusion matrix.
 
@@ -81,13 +71,13 @@ def evaluate(
 
 @verb()
 def verify(
-    run: Annotated[PathLike, "Run folder or checkpoint folder."],
+    run: Annotated[options.PathLike, "Run folder or checkpoint folder."],
     *,
-    data: OtherImages = None,
-    limit: Limit = None,
-    precision: FullPrecision = "fp32",
-    seed: Seed = 0,
-    device: DeviceLike = "auto",
+    data: options.OtherImages = None,
+    limit: options.Limit = None,
+    precision: options.FullPrecision = "fp32",
+    seed: options.Seed = 0,
+    device: options.DeviceLike = "auto",
 ) -> VerificationResult:
     """Check the file hashes of the newest checkpoint, and compare the test loss with the published one.
 
@@ -115,7 +105,7 @@ def verify(
 
 
 def _measured(
-    loaded: "LoadedRun", images: "ImageDataset", precision: FullPrecision, seed: int, **checked: Any
+    loaded: "LoadedRun", images: "ImageDataset", precision: options.FullPrecision, seed: int, **checked: Any
 ) -> VerificationResult:
     from isopix.codecs.palette_spec import OPENAI_FINGERPRINT
     from isopix.recipes.igpt import published_loss
@@ -147,11 +137,11 @@ def _measured(
 
 
 Groups = Annotated[
-    PathLike,
+    options.PathLike,
     "Folders of runs or quoted patterns ('runs/vit-*'), each a group; run folders are one group.",
 ]
 Baseline = Annotated[
-    tuple[PathLike, ...],
+    tuple[options.PathLike, ...],
     BeforeValidator(lambda given: (given,) if isinstance(given, str | os.PathLike) else given),
     Parameter(consume_multiple=True),
     "Runs to compare with. Default: those from scratch, for the fine-tuned ones of the same group.",

@@ -8,15 +8,7 @@ from cyclopts import Parameter
 
 from isopix.core.choices import Count as Positive
 from isopix.core.verb import Flat, verb
-from isopix.generate.results import (
-    DEFAULT_PASSES,
-    DEFAULT_SAMPLING,
-    CompletionResult,
-    Passes,
-    ReconstructionResult,
-    SampleResult,
-    SamplingConfig,
-)
+from isopix.generate import results
 from isopix.verbs.options import Count, DeviceLike, Limit, OtherImages, RunLike, Seed, Split
 
 Nearest = Annotated[bool, "Show each sample beside the nearest training image."]
@@ -27,11 +19,11 @@ def sample(
     run: RunLike,
     count: Count = 16,
     *,
-    sampling: Flat[SamplingConfig] = DEFAULT_SAMPLING,
+    sampling: Flat[results.SamplingConfig] = results.DEFAULT_SAMPLING,
     seed: Seed = 0,
     nearest: Nearest = False,
     device: DeviceLike = "auto",
-) -> SampleResult:
+) -> results.SampleResult:
     """Sample images from an autoregressive run, pixel by pixel; image i is a function of the seed and i.
 
     Example: isopix sample runs/photos -n 16 --temperature 0.95
@@ -43,7 +35,7 @@ def sample(
     with open_run(run, device, writes="samples") as (folder, model):
         images = model.sample(count, sampling=sampling, seed=seed)
         distances, others = nearest_training(model.loaded, images) if nearest else (None, None)
-    result = SampleResult(
+    result = results.SampleResult(
         step=model.loaded.step,
         seed=seed,
         count=count,
@@ -90,12 +82,12 @@ def complete(
     rows: Rows = None,
     mask: Mask = None,
     each: Each = 3,
-    passes: Flat[Passes] = DEFAULT_PASSES,
-    sampling: Flat[SamplingConfig] = DEFAULT_SAMPLING,
+    passes: Flat[results.Passes] = results.DEFAULT_PASSES,
+    sampling: Flat[results.SamplingConfig] = results.DEFAULT_SAMPLING,
     limit: Limit = None,
     seed: Seed = 0,
     device: DeviceLike = "auto",
-) -> CompletionResult:
+) -> results.CompletionResult:
     """Fill in what a mask hides of images, several times, and print how likely each completion is.
 
     An autoregressive model sees the known pixels before each hidden one only; a masked model sees all, and
@@ -120,7 +112,7 @@ def complete(
     raster = found.likelihood == "raster"
     made, known = found.images.unbind(1), masks.nearest_visible_pixels(found.images[:, 0], found.mask)
     shown = {"original": [inputs], "masked": made[:1], NearestVisible.name: [known]}
-    result = CompletionResult(
+    result = results.CompletionResult(
         measurement=measured,
         warnings=(masks.LATER_PIXELS,) if raster and masks.later_known(found.mask, codec) else (),
         step=step,
@@ -152,7 +144,7 @@ def reconstruct(
     limit: Limit = None,
     seed: Seed = 0,
     device: DeviceLike = "auto",
-) -> ReconstructionResult:
+) -> results.ReconstructionResult:
     """Mask pixels or patches as in training and fill them in with the predictions of a masked run.
 
     Example: isopix reconstruct runs/photos-bert -n 8
@@ -169,7 +161,7 @@ def reconstruct(
         found = model.reconstruct(inputs, seed=seed)
     nearest = nearest_visible_pixels(found.original, found.pixel_mask)
     predictions = {NearestVisible.name: nearest, "prediction": found.prediction}
-    result = ReconstructionResult(
+    result = results.ReconstructionResult(
         measurement=replace(measured, baselines=found.baselines),
         step=model.loaded.step,
         seed=seed,
