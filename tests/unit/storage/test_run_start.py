@@ -73,8 +73,15 @@ def test_the_lock_of_a_start_in_an_existing_folder_is_held(tmp_path):
             exclusive_lock(tmp_path, "run folder").__enter__()
 
 
-@pytest.mark.parametrize("text", ["", '{"process": 999999999, "host": "here"}'])
+@pytest.mark.parametrize("text", ["", "process 999999999 on host here"])
 def test_a_start_that_was_killed_with_a_lock_alone_begins_again(tmp_path, text):
     (tmp_path / "lock").write_text(text)
     with start_run(tmp_path) as run:
         assert run.checkpoints.is_dir()
+
+
+def test_a_file_named_lock_of_another_program_is_kept(tmp_path):
+    (tmp_path / "lock").write_text("1234")
+    with pytest.raises(ValueError, match="is not empty"):
+        start_run(tmp_path).__enter__()
+    assert (tmp_path / "lock").read_text() == "1234"
