@@ -37,7 +37,7 @@ from isopix.studies.inductive_bias.results import Architecture, ClaimRecord, Poo
 from isopix.studies.inductive_bias.study import SCALES, Scale
 
 RESULT = RESULTS / "study-simulation.json"
-LETTERS = tuple(claim.letter for claim in CLAIMS)
+LETTERS = tuple(CLAIMS)
 WORLDS = ("none", "mixed", "encodings", *LETTERS)
 NUM_IMAGES = {"tiny": 1350, "small": 10_000, "paper": 10_000}
 GROUP_SIZE = {

@@ -1,4 +1,4 @@
-"""Jobs of SLURM by submitit, an optional package: their executor, their ranks and their requeue."""
+"""Jobs of SLURM by submitit, an optional package: executor, ranks, requeue, and the end of each."""
 
 import importlib
 import os
@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal
@@ -18,6 +18,7 @@ from isopix.core.signals import STOPPED, handle_stop_signals, stopped_by
 from isopix.core.text import error_line
 
 Cluster = Literal["slurm", "local"]
+Function = Callable[[Any, str, int | None], None]  # of a specification, a device and a number of threads
 
 # Parameters with one name on every cluster; submitit takes all others as slurm_NAME.
 SHARED_PARAMETERS = (
@@ -28,14 +29,13 @@ NUM_REQUEUES = 100  # after a time limit; submitit's own default of 3 is too few
 ADDITIONAL = "additional_parameters"  # of sbatch that submitit does not know
 IN_JOB = "ISOPIX_JOB"  # the variable that a job sets for its own command
 PREEMPTION_SECONDS = 10.0  # in which submitit's signal may follow SIGTERM in a preemption
+QUEUE_SECONDS = 30.0  # between two looks at SLURM's queue
+RESULT_SECONDS = 120.0  # in which the result of a job that has left the queue appears on a network disk
 
 
 def job_executor(folder: Path, parameters: Mapping[str, Any], *, cluster: Cluster = "slurm") -> Any:
     """Return submitit's executor of jobs that log to `folder`; its cluster "local" is this machine."""
-    try:
-        import submitit  # noqa: PLC0415 - an extra
-    except ImportError:
-        raise ValueError("SLURM jobs need submitit: pip install 'isopix[slurm]'") from None
+    submitit = _submitit()
     if cluster == "slurm" and not (shutil.which("sbatch") and shutil.which("srun")):
         raise RuntimeError("SLURM's sbatch and srun are not on the PATH; submit where they are")
     given = {name: value for name, value in parameters.items() if not name.startswith(f"{ADDITIONAL}.")}
@@ -53,6 +53,13 @@ def job_executor(folder: Path, parameters: Mapping[str, Any], *, cluster: Cluste
     except (NameError, TypeError, ValueError, AssertionError) as error:
         raise ValueError(f"submitit does not accept these parameters: {error_line(error)}") from None
     return executor
+
+
+def _submitit() -> Any:
+    try:
+        return importlib.import_module("submitit")
+    except ImportError:
+        raise ValueError("SLURM jobs need submitit: pip install 'isopix[slurm]'") from None
 
 
 def job_options() -> list[str]:
@@ -90,15 +97,12 @@ class CommandJob:
 
     def checkpoint(self) -> Any:
         """Return the call to requeue, when submitit asks for it."""
-        import submitit  # noqa: PLC0415 - an extra
-
-        return submitit.helpers.DelayedSubmission(CommandJob(self.words, self.requeues + 1))
+        return _submitit().helpers.DelayedSubmission(CommandJob(self.words, self.requeues + 1))
 
 
 def join_ranks() -> None:
     """Set the environment variables by which the tasks of this job find each other, if it has several."""
-    import submitit  # noqa: PLC0415 - an extra
-
+    submitit = _submitit()
     if submitit.JobEnvironment().num_tasks > 1:
         # Every process sees all GPUs of its machine, and takes the one of its number.
         environment = submitit.helpers.TorchDistributedEnvironment()
@@ -111,9 +115,7 @@ def requeue() -> None:
 
     It requeues the job and ends the process, but not in ranks other than 0, nor if the job is being canceled.
     """
-    import submitit  # noqa: PLC0415 - an extra
-
-    notice = signal.Signals[f"SIG{submitit.JobEnvironment.USR_SIG}"]
+    notice = signal.Signals[f"SIG{_submitit().JobEnvironment.USR_SIG}"]
     if stopped_by() is not notice:
         time.sleep(PREEMPTION_SECONDS)
         if not _has_grace_time():
@@ -131,3 +133,86 @@ def _has_grace_time() -> bool:
     fields = dict(re.findall(r"(\w+)=(\S+)", job))
     preempted, started = fields.get("PreemptTime", "None"), fields.get("StartTime", "")
     return fields.get("JobState") == "RUNNING" and preempted != "None" and preempted >= started
+
+
+def in_slurm(
+    function: Function, folder: Path, parameters: Mapping[str, Any], *, cluster: Cluster = "slurm"
+) -> Callable[[Any, int], "SlurmJob"]:
+    """Return what calls a function in a job of a cluster; `parameters` are those of submitit, as `partition`.
+
+    A job that is preempted or out of time is requeued and resumes from its last checkpoint.
+    """
+    executor, queue = job_executor(folder, parameters, cluster=cluster), Queue()
+    call = RequeuedCall(function)
+    return lambda spec, slot: SlurmJob(executor.submit(call, spec), queue if cluster == "slurm" else None)
+
+
+class RequeuedCall:
+    """The call of a job, which is made again after an interruption."""
+
+    def __init__(self, function: Function):
+        self.function = function
+
+    def __call__(self, spec: Any) -> None:
+        self.function(spec, "auto", None)
+        if stopped_by() is not None:
+            requeue()
+
+    def checkpoint(self, spec: Any) -> Any:
+        return _submitit().helpers.DelayedSubmission(self, spec)
+
+
+class Queue:
+    """The jobs that wait or run. submitit asks `sacct`, which fails on clusters without accounting."""
+
+    def __init__(self) -> None:
+        self._jobs: frozenset[str] | None = None
+        self._asked = -QUEUE_SECONDS
+
+    def has(self, job: str, submitted: float) -> bool:
+        """Return whether a job was in the queue at the last look, which may be too early or unanswered."""
+        if time.monotonic() - self._asked >= QUEUE_SECONDS:
+            self._asked = time.monotonic()
+            command = ["squeue", "--me", "--noheader", "--format=%A"]
+            try:
+                found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+                self._jobs = frozenset(found.stdout.split())
+            except (OSError, subprocess.SubprocessError):
+                self._jobs = None
+        return self._jobs is None or self._asked <= submitted or job in self._jobs
+
+
+class SlurmJob:
+    """A job of submitit; `queue` is that of SLURM, None for a job of this machine."""
+
+    def __init__(self, job: Any, queue: Queue | None):
+        self.job, self.queue = job, queue
+        self.submitted = self.seen = time.monotonic()
+        self.patience = RESULT_SECONDS
+
+    def poll(self) -> str | None:
+        if not self._has_ended():
+            return None
+        if self.queue and not self.job.paths.result_pickle.exists():
+            return f"job {self.job.job_id}: ended without a result; its output: {self.job.paths.stdout}"
+        error = self.job.exception()
+        if error is None:
+            return ""
+        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        return f"job {self.job.job_id}: {reason}"
+
+    def _has_ended(self) -> bool:
+        if self.queue is None:
+            return bool(self.job.done())
+        if self.job.paths.result_pickle.exists():
+            return True
+        if self.queue.has(self.job.job_id, self.submitted):
+            self.seen = time.monotonic()
+            return False
+        return time.monotonic() - self.seen > self.patience
+
+    def stop(self) -> None:
+        self.patience = 0.0  # it may have no result
+        self.job.cancel(check=False)
+
+    kill = stop

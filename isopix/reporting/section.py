@@ -20,6 +20,7 @@ from isopix.core.version import __version__
 from isopix.plots import style
 from isopix.plots.style import Figure
 from isopix.reporting.results import SummaryRow
+from isopix.storage.atomic import replace_file
 from isopix.storage.result import Result
 
 Text = str | Markup
@@ -111,6 +112,28 @@ def figure_chart(figure: Figure, numbers: Any, name: str, caption: str, kind: Ch
         f"{name}.csv": data_url(style.numbers_csv(numbers).encode(), "text/csv"),
     }
     return Chart(Markup(style.inline_svg(figure, name=name, alt=caption)), caption, kind, files)
+
+
+class PageFigure(NamedTuple):
+    """A figure with its file name, its caption and its numbers."""
+
+    name: str
+    caption: str
+    drawing: Figure
+    numbers: Any
+
+
+def write_page(
+    path: Path, result: Result, figures: Sequence[PageFigure], *, title: str, headline: str, lead: str
+) -> None:
+    """Write the page of a study or a protocol, and its figures with their numbers into `figures` next to it."""
+    charts = []
+    for each in figures:
+        style.write_figure(each.drawing, path.parent / "figures" / each.name, each.numbers)
+        charts.append(figure_chart(each.drawing, each.numbers, each.name, each.caption, "chart wide-chart"))
+    sections = [Section("Figures", [Panel(charts)]), Section("Tables", [Panel(tables=result.tables())])]
+    page = Page(title, headline, sections, result.call.get("command", ()), lead)
+    replace_file(path, page.html().encode())
 
 
 def result_panel(result: Result, name: str) -> Panel:

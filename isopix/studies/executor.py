@@ -5,24 +5,18 @@ Not in a `ProcessPoolExecutor`: a worker that is killed, as for lack of memory, 
 
 import multiprocessing
 import signal
-import subprocess
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.context import ForkServerProcess
-from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from isopix.core import device as devices
 from isopix.core.device import DeviceLike
-from isopix.core.signals import stopped_by
-from isopix.core.slurm import Cluster, job_executor, requeue
 
 T = TypeVar("T")
 
 POLL_SECONDS = 0.1
-QUEUE_SECONDS = 30.0  # between two looks at SLURM's queue
-RESULT_SECONDS = 120.0  # in which the result of a job that has left the queue appears on a network disk
 
 
 @runtime_checkable
@@ -121,88 +115,3 @@ class ProcessJob(ForkServerProcess):
         if code == -signal.SIGKILL:
             return "killed by SIGKILL, possibly out of memory"
         return f"killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-
-
-def in_slurm(
-    function: Function[T], folder: Path, parameters: Mapping[str, Any], *, cluster: Cluster = "slurm"
-) -> Submit[T]:
-    """Return what calls a function in a job of a cluster; `parameters` are those of submitit, as `partition`.
-
-    A job that is preempted or out of time is requeued and resumes from its last checkpoint.
-    """
-    executor, queue = job_executor(folder, parameters, cluster=cluster), Queue()
-    call = RequeuedCall(function)
-    return lambda spec, slot: SlurmJob(executor.submit(call, spec), queue if cluster == "slurm" else None)
-
-
-class RequeuedCall:
-    """The call of a job, which is made again after an interruption."""
-
-    def __init__(self, function: Function[Any]):
-        self.function = function
-
-    def __call__(self, spec: Any) -> None:
-        self.function(spec, "auto", None)
-        if stopped_by() is not None:
-            requeue()
-
-    def checkpoint(self, spec: Any) -> Any:
-        import submitit  # noqa: PLC0415 - an extra
-
-        return submitit.helpers.DelayedSubmission(self, spec)
-
-
-class Queue:
-    """The jobs that wait or run. submitit asks `sacct`, which fails on clusters without accounting."""
-
-    def __init__(self) -> None:
-        self._jobs: frozenset[str] | None = None
-        self._asked = -QUEUE_SECONDS
-
-    def has(self, job: str, submitted: float) -> bool:
-        """Return whether a job was in the queue at the last look, which may be too early or unanswered."""
-        if time.monotonic() - self._asked >= QUEUE_SECONDS:
-            self._asked = time.monotonic()
-            command = ["squeue", "--me", "--noheader", "--format=%A"]
-            try:
-                found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
-                self._jobs = frozenset(found.stdout.split())
-            except (OSError, subprocess.SubprocessError):
-                self._jobs = None
-        return self._jobs is None or self._asked <= submitted or job in self._jobs
-
-
-class SlurmJob:
-    """A job of submitit; `queue` is that of SLURM, None for a job of this machine."""
-
-    def __init__(self, job: Any, queue: Queue | None):
-        self.job, self.queue = job, queue
-        self.submitted = self.seen = time.monotonic()
-        self.patience = RESULT_SECONDS
-
-    def poll(self) -> str | None:
-        if not self._has_ended():
-            return None
-        if self.queue and not self.job.paths.result_pickle.exists():
-            return f"job {self.job.job_id}: ended without a result; its output: {self.job.paths.stdout}"
-        error = self.job.exception()
-        if error is None:
-            return ""
-        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
-        return f"job {self.job.job_id}: {reason}"
-
-    def _has_ended(self) -> bool:
-        if self.queue is None:
-            return bool(self.job.done())
-        if self.job.paths.result_pickle.exists():
-            return True
-        if self.queue.has(self.job.job_id, self.submitted):
-            self.seen = time.monotonic()
-            return False
-        return time.monotonic() - self.seen > self.patience
-
-    def stop(self) -> None:
-        self.patience = 0.0  # it may have no result
-        self.job.cancel(check=False)
-
-    kill = stop

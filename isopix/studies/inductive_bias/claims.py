@@ -7,7 +7,7 @@ images. Where a study has no network of the paper's depth, its deepest one is us
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -19,13 +19,13 @@ from isopix.studies.inductive_bias.contrasts import (
     accuracy_regime,
     at_equal_loss,
     at_layers,
-    best_of_others,
+    best_difference,
     difference,
     encoding_difference,
+    falling_loss,
     layer_range,
     loss,
     make_contrast,
-    minus,
     prediction_regime,
     rank_correlation,
 )
@@ -35,45 +35,6 @@ from isopix.studies.inductive_bias.results import STUDY_POOLS, Architecture, Cla
 Test = Callable[[StudyEvidence], Iterable[Contrast]]
 
 
-class Claim(NamedTuple):
-    """A statement of the paper, which is the docstring of its test, its letter and its place there."""
-
-    letter: str
-    source: str
-    test: Test
-
-    @property
-    def text(self) -> str:
-        return " ".join((self.test.__doc__ or "").split())
-
-
-CLAIMS: list[Claim] = []
-
-
-def _claim(letter: str, source: str) -> Callable[[Test], Test]:
-    def add(test: Test) -> Test:
-        CLAIMS.append(Claim(letter, source, test))
-        return test
-
-    return add
-
-
-def evaluate_claims(evidence: StudyEvidence) -> list[ClaimRecord]:
-    """Return all ten claims with Holm's correction across them; missing trials leave one undecided."""
-    return judge([(each.letter, each.text, each.source, list(each.test(evidence))) for each in CLAIMS])
-
-
-def evaluate_trials(
-    done: Sequence[TrialResult], effects: Mapping[str, float]
-) -> dict[Pool, tuple[ClaimRecord, ...]]:
-    """Return the results of the ten claims under each pool, from the results of finished trials."""
-    groups = np.array(done[0].test_groups) if done and done[0].test_groups else None
-    trials = [each.measured() for each in done]
-    evidence = [StudyEvidence(trials, pool, effects, groups) for pool in STUDY_POOLS]
-    return {each.pool: tuple(evaluate_claims(each)) for each in evidence}
-
-
-@_claim("a", "figure 4")
 def _blocks(evidence: StudyEvidence) -> Iterable[Contrast]:
     """Convolutions beat mixers, and mixers by far transformers, in loss and in accuracy."""
     pairs = [("conv", "mixer"), ("mixer", "transformer-1")]
@@ -87,7 +48,6 @@ def _blocks(evidence: StudyEvidence) -> Iterable[Contrast]:
         yield make_contrast(evidence, text, "points", found, shown)
 
 
-@_claim("b", "section 5.1")
 def _correlation(evidence: StudyEvidence) -> Iterable[Contrast]:
     """The lower the loss, the better the probe, over all networks."""
     text, shown = "negative rank correlation of loss and accuracy", accuracy_regime(evidence, MAIN_BLOCKS)
@@ -98,7 +58,6 @@ def _correlation(evidence: StudyEvidence) -> Iterable[Contrast]:
         yield make_contrast(evidence, text, "", found, fisher=True, counted=False)
 
 
-@_claim("c", "section 5.2")
 def _equal_loss(evidence: StudyEvidence) -> Iterable[Contrast]:
     """At equal loss, continuous input has the best probe accuracy, then Fourier features, then pix2vec."""
     slope = at_equal_loss(evidence, {"loss": -1.0})
@@ -111,28 +70,22 @@ def _equal_loss(evidence: StudyEvidence) -> Iterable[Contrast]:
     yield make_contrast(evidence, text, "points per nat", slope, counted=False)
 
 
-@_claim("d", "section 5.2")
 def _best(evidence: StudyEvidence) -> Iterable[Contrast]:
     """The best network in both uses pix2vec."""
-    bests = best_of_others(evidence, lambda trial: -trial.loss)
-    found = evidence.mean(
-        [("best",)],
-        lambda seed, kind: minus(*(loss(each) for each in reversed(bests[seed]))) if seed in bests else None,
-        evidence.noise(evidence.blocks, loss),
-    )
+    noise = evidence.noise(evidence.blocks, loss)
+    found = best_difference(evidence, lambda trial: -trial.loss, falling_loss, noise)
     text, predicted = "lowest loss: without pix2vec − with pix2vec", prediction_regime(evidence, MAIN_BLOCKS)
     yield make_contrast(evidence, text, "nats", found, predicted)
-    chosen = best_of_others(evidence, lambda trial: evidence.probes(trial).validation_accuracy)
-    found = evidence.mean(
-        [("best",)],
-        lambda seed, kind: minus(*map(evidence.accuracy, chosen[seed])) if seed in chosen else None,
-        evidence.noise(evidence.blocks, evidence.layers),
-    )
+    noise = evidence.noise(evidence.blocks, evidence.layers)
+
+    def validation(trial: Trial) -> float:
+        return evidence.probes(trial).validation_accuracy
+
+    found = best_difference(evidence, validation, evidence.accuracy, noise)
     text, shown = "best accuracy: with pix2vec − without pix2vec", accuracy_regime(evidence, MAIN_BLOCKS)
     yield make_contrast(evidence, text, "points", found, shown)
 
 
-@_claim("e", "figure 6")
 def _depth(evidence: StudyEvidence) -> Iterable[Contrast]:
     """Deeper networks are better."""
     networks: dict[tuple[str, str], list[Architecture]] = {}
@@ -150,13 +103,11 @@ def _depth(evidence: StudyEvidence) -> Iterable[Contrast]:
         return evidence.mean(kinds, evidence.reading(networks.__getitem__, partial(slope, read)))
 
     text, predicted = "loss reduction per doubling of depth", prediction_regime(evidence, MAIN_BLOCKS)
-    falls = gain(lambda trial: [term.times(-1) for term in loss(trial)])
-    yield make_contrast(evidence, text, "nats per doubling", falls, predicted)
+    yield make_contrast(evidence, text, "nats per doubling", gain(falling_loss), predicted)
     text, shown = "accuracy gain per doubling of depth", accuracy_regime(evidence, MAIN_BLOCKS)
     yield make_contrast(evidence, text, "points per doubling", gain(evidence.accuracy), shown)
 
 
-@_claim("f", "figure 6")
 def _middle(evidence: StudyEvidence) -> Iterable[Contrast]:
     """In convolutions the middle layers have the best probe accuracy."""
     kinds = [kind for kind in evidence.kinds("conv") if kind[1] > 1]
@@ -173,7 +124,6 @@ def _middle(evidence: StudyEvidence) -> Iterable[Contrast]:
         yield make_contrast(evidence, words, "points", evidence.mean(kinds, find), shown)
 
 
-@_claim("g", "figure 7")
 def _mixers(evidence: StudyEvidence) -> Iterable[Contrast]:
     """In a mixer of 6 blocks Fourier features beat continuous input at every layer, and pix2vec is equally
     bad at all.
@@ -191,7 +141,6 @@ def _mixers(evidence: StudyEvidence) -> Iterable[Contrast]:
         yield make_contrast(evidence, text, "points", found, shown)
 
 
-@_claim("h", "figure 7")
 def _transformers(evidence: StudyEvidence) -> Iterable[Contrast]:
     """In a one-headed transformer of 6 blocks pix2vec beats the others at all layers but the last."""
     depth = evidence.deepest("transformer-1", 6)
@@ -199,7 +148,6 @@ def _transformers(evidence: StudyEvidence) -> Iterable[Contrast]:
         yield from at_layers(evidence, ("transformer-1", depth), ("pix2vec", other), range(depth))
 
 
-@_claim("i", "figure 5")
 def _preservation(evidence: StudyEvidence) -> Iterable[Contrast]:
     """pix2vec preserves distance most in convolutions, less in mixers, and hardly in transformers."""
     depth = min(evidence.deepest(block, 3) for block in MAIN_BLOCKS)
@@ -214,7 +162,6 @@ def _preservation(evidence: StudyEvidence) -> Iterable[Contrast]:
         yield make_contrast(evidence, text, "", found)
 
 
-@_claim("j", "figure 1")
 def _reconstructions(evidence: StudyEvidence) -> Iterable[Contrast]:
     """Convolutions reconstruct almost perfectly, mixers misplace the right colors, and transformers predict
     wrong ones.
@@ -234,3 +181,38 @@ def _reconstructions(evidence: StudyEvidence) -> Iterable[Contrast]:
         found = difference(evidence, (worse, better), partial(percent, name))
         predicted = prediction_regime(evidence, (worse, better))
         yield make_contrast(evidence, f"{what}({worse}) − {what}({better})", unit, found, predicted)
+
+
+# By letter: the test, whose docstring is the statement of the paper, and the place of that.
+CLAIMS: dict[str, tuple[Test, str]] = {
+    "a": (_blocks, "figure 4"),
+    "b": (_correlation, "section 5.1"),
+    "c": (_equal_loss, "section 5.2"),
+    "d": (_best, "section 5.2"),
+    "e": (_depth, "figure 6"),
+    "f": (_middle, "figure 6"),
+    "g": (_mixers, "figure 7"),
+    "h": (_transformers, "figure 7"),
+    "i": (_preservation, "figure 5"),
+    "j": (_reconstructions, "figure 1"),
+}
+
+
+def evaluate_claims(evidence: StudyEvidence) -> list[ClaimRecord]:
+    """Return all ten claims with Holm's correction across them; missing trials leave one undecided."""
+    return judge(
+        [
+            (letter, " ".join((test.__doc__ or "").split()), source, list(test(evidence)))
+            for letter, (test, source) in CLAIMS.items()
+        ]
+    )
+
+
+def evaluate_trials(
+    done: Sequence[TrialResult], effects: Mapping[str, float]
+) -> dict[Pool, tuple[ClaimRecord, ...]]:
+    """Return the results of the ten claims under each pool, from the results of finished trials."""
+    groups = np.array(done[0].test_groups) if done and done[0].test_groups else None
+    trials = [each.measured() for each in done]
+    evidence = [StudyEvidence(trials, pool, effects, groups) for pool in STUDY_POOLS]
+    return {each.pool: tuple(evaluate_claims(each)) for each in evidence}

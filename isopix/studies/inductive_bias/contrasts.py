@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 
 from isopix.core.stats import MIN_POINTS, Z_95, pearson_coefficient, rankdata
-from isopix.studies.claims import Contrast, ErrorSource, Estimate
+from isopix.studies.claims import Contrast, ErrorSource, Estimate, Noise
 from isopix.studies.inductive_bias.evidence import UNKNOWN, Mean, Read, StudyEvidence, Term
 from isopix.studies.inductive_bias.results import ContrastRecord, Trial, network_name
 
@@ -54,6 +54,11 @@ def loss(trial: Trial) -> list[Term]:
     return [Term(1, trial.loss)]
 
 
+def falling_loss(trial: Trial) -> list[Term]:
+    """Return minus the loss in nats, which is the higher, the better a network predicts."""
+    return [Term(-1, trial.loss)]
+
+
 def minus(first: list[Term] | None, other: list[Term] | None) -> list[Term] | None:
     """Return the terms of a difference; None if one of its numbers is not known."""
     return None if first is None or other is None else [*first, *(term.times(-1) for term in other)]
@@ -73,14 +78,15 @@ def difference(
     return evidence.mean([only], find, evidence.noise(blocks, read))
 
 
-def best_of_others(
-    evidence: StudyEvidence, score: Callable[[Trial], float]
-) -> dict[int, tuple[Trial, Trial]]:
-    """Return for each seed the best network with pix2vec and the best without, by the other seeds.
+def best_difference(
+    evidence: StudyEvidence, score: Callable[[Trial], float], read: Read, noise: Noise | None
+) -> Mean:
+    """Return the mean of a number of the best network with pix2vec minus that of the best one without.
 
-    Chosen by the seed itself, the best of more networks would seem better without being so.
+    They are the best of the other seeds. Chosen by the seed itself, the best of more networks would seem
+    better without being so.
     """
-    found = dict[int, tuple[Trial, Trial]]()
+    found = dict[int, list[Term] | None]()
     seeds, architectures = evidence.complete(evidence.trials)
     scores = {
         each: np.array([score(evidence.by_seed[seed][each]) for seed in seeds]) for each in architectures
@@ -90,9 +96,8 @@ def best_of_others(
     for place, seed in enumerate(seeds if len(seeds) > 1 and own and others else ()):
         means = {each: np.delete(values, place).mean() for each, values in scores.items()}
         best = (max(group, key=means.__getitem__) for group in (own, others))
-        first, other = (evidence.by_seed[seed][each] for each in best)
-        found[seed] = first, other
-    return found
+        found[seed] = _pair(read)(*(evidence.by_seed[seed][each] for each in best))
+    return evidence.mean([("best",)], lambda seed, kind: found.get(seed), noise)
 
 
 def at_layers(

@@ -26,10 +26,10 @@ from isopix.plots.images import reconstruction_grid
 from isopix.plots.study import MeanStd, PoolResults, TrialGroup
 from isopix.plots.style import block_order, display_name
 from isopix.probing.results import PIXEL_COMPONENTS, RAW_PIXELS
+from isopix.reporting.section import PageFigure
 from isopix.storage.arrays import Arrays, read_arrays
 from isopix.studies.inductive_bias.results import Architecture, ClaimRecord, Trial
 from isopix.studies.inductive_bias.trial import TrialSpec
-from isopix.studies.page import PageFigure
 
 SIGMAS = (0.1, 0.3, 1.0, 3.0)
 LAYERS_DEPTH = 6  # largest depth whose layers are shown by encoding (the paper's figure 7)

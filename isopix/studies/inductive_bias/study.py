@@ -14,6 +14,7 @@ from isopix.core.device import DeviceLike
 from isopix.core.overrides import parse
 from isopix.core.progress import announce, track
 from isopix.core.signals import Interrupted, stop_requested
+from isopix.core.slurm import in_slurm
 from isopix.core.text import naming
 from isopix.data.dataset import load_dataset
 from isopix.probing.methods import LbfgsProbe, RidgeProbe
@@ -21,13 +22,14 @@ from isopix.probing.probe import ProbeMethod, probe_method
 from isopix.recipes import registry
 from isopix.recipes.cost import training_flops
 from isopix.recipes.isotropic import CELLS, ENCODINGS
+from isopix.reporting.section import write_page
 from isopix.runs.pretrain import require_validation
 from isopix.runs.series import lr_grid
 from isopix.runs.start import with_absolute_paths
 from isopix.storage.atomic import LOCK_FILE, exclusive_lock, read_json, write_json
 from isopix.storage.provenance import with_provenance
 from isopix.storage.run_folder import require_new
-from isopix.studies.executor import Submit, in_processes, in_slurm, run_all, slots_on
+from isopix.studies.executor import Submit, in_processes, run_all, slots_on
 from isopix.studies.inductive_bias.claims import evaluate_trials
 from isopix.studies.inductive_bias.contrasts import MAIN_BLOCKS
 from isopix.studies.inductive_bias.figures import read_examples, study_figures
@@ -39,7 +41,6 @@ from isopix.studies.inductive_bias.results import (
     trial_name,
 )
 from isopix.studies.inductive_bias.trial import TrialSpec, run_trial
-from isopix.studies.page import write_page
 
 FILE = "study.json"
 MIN_LR = 0.0001  # the last learning rate that is tried where larger ones diverge

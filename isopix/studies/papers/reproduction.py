@@ -6,11 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from isopix.core.config import from_dict, to_dict
-from isopix.core.text import printable_lines
+from isopix.core.text import error_line, printable_lines
 from isopix.recipes.published import TableRow
+from isopix.reporting.section import PageFigure, write_page
 from isopix.runs.resume import check_same_settings, folder_of_runs
 from isopix.storage.atomic import read_json, replace_file, write_json
-from isopix.studies.page import PageFigure, write_page
 from isopix.studies.papers.protocol import MeasuredRow, PaperProtocol, Records, Setup
 from isopix.studies.papers.trials import Pretrain, ProtocolTrial, RunVerb
 from isopix.studies.results import ReproductionResult, TrialState
@@ -56,13 +56,11 @@ class Reproduction:
         try:
             record, selection = trial.run(run_verb, self.path / "runs")
         except (ValueError, RuntimeError) as error:
-            reason = str(error).strip().partition("\n")[0] or type(error).__name__
-            return self._write(trial, replace(state, status="failed", reason=reason))
+            return self._write(trial, replace(state, status="failed", reason=error_line(error)))
         record = record.resolve()
         if record.is_relative_to(self.path):
             record = record.relative_to(self.path)  # so that the folder can be moved
-        chosen = None if selection is None else dict(selection)
-        return self._write(trial, TrialState(state.settings, "done", "", str(record), chosen))
+        return self._write(trial, TrialState(state.settings, "done", "", str(record), selection))
 
     def records(self, trials: Sequence[ProtocolTrial]) -> Records:
         """Return the results of the trials that are done, by name, from their run folders."""

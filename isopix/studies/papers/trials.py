@@ -5,10 +5,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from isopix.core.config import to_dict
 from isopix.core.overrides import override, parse
+from isopix.core.text import error_line
 from isopix.data.dataset import DataConfig
 from isopix.finetuning.results import EvaluationResult
 from isopix.probing.results import LowDataResult, ProbeResult
@@ -26,12 +27,8 @@ NO_TEST = "num_test_images=0"  # in runs that something is selected from
 RunVerb = Callable[..., Path]
 """Runs a verb by its command, `run_verb("probe", run, data="digits")`, and returns the path of its result."""
 
-
-class Outcome(NamedTuple):
-    """The file of a run folder with the numbers of a trial, and what validation selected, if anything."""
-
-    record: Path
-    selection: Mapping[str, Any] | None = None
+Outcome = tuple[Path, dict[str, Any] | None]
+"""The file of a run folder with the numbers of a trial, and what validation selected, if anything."""
 
 
 @dataclass(frozen=True)
@@ -81,10 +78,10 @@ class Pretrain(ProtocolTrial):
 
     def run(self, run_verb: RunVerb, runs: Path) -> Outcome:
         if self.from_scratch:
-            return Outcome(runs)
+            return runs, None
         if self.given is None:
             _train(run_verb, self.folder(runs), "pretrain", self.recipe)
-        return Outcome(RunFolder(self.folder(runs)).recipe)
+        return RunFolder(self.folder(runs)).recipe, None
 
     def read(self, record: Path) -> list[dict[str, Any]]:
         log = RunFolder(record.parent).log
@@ -121,7 +118,7 @@ class Measure(ProtocolTrial):
 
     def run(self, run_verb: RunVerb, runs: Path) -> Outcome:
         run = self.network.folder(runs)
-        return Outcome(run_verb(self.verb, run, *self.settings, data=self.data, **self.options))
+        return run_verb(self.verb, run, *self.settings, data=self.data, **self.options), None
 
     def read(self, record: Path) -> ProbeResult | LowDataResult:
         return ProbeResult.read(record) if self.verb == "probe" else LowDataResult.read(record)
@@ -158,8 +155,8 @@ class FineTune(ProtocolTrial):
         best = max(done, key=lambda each: each.validation_accuracy)
         tested = self._refit(run_verb, runs, best) if self.refit else runs / self.name / best.run
         record = run_verb("evaluate", tested, mask_ensemble=self.mask_ensemble)
-        selection = {"selected": list(best.settings), "step": best.step}
-        return Outcome(record, {**selection, "tried": list(map(to_dict, tried))})
+        chosen = {"selected": list(best.settings), "step": best.step}
+        return record, {**chosen, "tried": list(map(to_dict, tried))}
 
     def read(self, record: Path) -> EvaluationResult:
         return EvaluationResult.read(record)
@@ -169,7 +166,7 @@ class FineTune(ProtocolTrial):
         try:
             self.network.finetune(run_verb, runs, run, (*self.settings, *words, NO_TEST))
         except RuntimeError as error:  # it diverged; others may not
-            return TriedRun(words, run.name, problem=str(error).partition("\n")[0])
+            return TriedRun(words, run.name, problem=error_line(error))
         return TriedRun(words, run.name, *kept_weights(run))
 
     def _refit(self, run_verb: RunVerb, runs: Path, best: "TriedRun") -> Path:

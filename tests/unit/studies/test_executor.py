@@ -10,8 +10,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from isopix.studies import executor
-from isopix.studies.executor import Queue, Slot, SlurmJob, in_processes, in_slurm, run_all
+from isopix.core import slurm
+from isopix.core.slurm import Queue, SlurmJob, in_slurm
+from isopix.studies.executor import Slot, in_processes, run_all
 
 SLOTS = [Slot("cpu", 1), Slot("cpu", 1)]
 
@@ -88,8 +89,8 @@ def queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "squeue").write_text(f"#!/bin/sh\nexec cat {tmp_path}/queue\n")
     (tmp_path / "squeue").chmod(0o755)
     monkeypatch.setenv("PATH", os.pathsep.join([str(tmp_path), os.environ["PATH"]]))
-    monkeypatch.setattr(executor, "QUEUE_SECONDS", 0.0)
-    monkeypatch.setattr(executor, "RESULT_SECONDS", 0.0)
+    monkeypatch.setattr(slurm, "QUEUE_SECONDS", 0.0)
+    monkeypatch.setattr(slurm, "RESULT_SECONDS", 0.0)
     return tmp_path / "queue"
 
 
@@ -108,7 +109,7 @@ def test_a_job_that_left_the_queue_without_a_result_has_failed(tmp_path: Path, q
 def test_a_result_may_be_late_but_not_that_of_a_canceled_job(
     tmp_path: Path, queue: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(executor, "RESULT_SECONDS", 60.0)
+    monkeypatch.setattr(slurm, "RESULT_SECONDS", 60.0)
     queue.write_text("")
     job = SlurmJob(Submitted(tmp_path), Queue())
     assert job.poll() is None

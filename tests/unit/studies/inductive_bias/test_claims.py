@@ -24,7 +24,7 @@ from tests.unit.studies.inductive_bias.worlds import (
     world,
 )
 
-LETTERS = [claim.letter for claim in CLAIMS]
+LETTERS = list(CLAIMS)
 
 
 @pytest.mark.parametrize("letter", LETTERS)
