@@ -126,7 +126,7 @@ class PageFigure(NamedTuple):
 def write_page(
     path: Path, result: Result, figures: Sequence[PageFigure], *, title: str, headline: str, lead: str
 ) -> None:
-    """Write the page of a study or a protocol, and its figures with their numbers into `figures` next to it."""
+    """Write the page of a study or a protocol, and its figures and their numbers into `figures` beside it."""
     charts = []
     for each in figures:
         style.write_figure(each.drawing, path.parent / "figures" / each.name, each.numbers)

@@ -36,10 +36,10 @@ def finetune(**changes: object) -> FineTune:
 
 def test_the_grid_is_selected_on_validation_and_not_on_test(tmp_path: Path) -> None:
     commands = FakeVerbs(score)
-    outcome = finetune().run(commands, tmp_path)
-    assert outcome.selection["selected"] == ["optimizer.lr=0.01"]
-    assert outcome.selection["step"] == 20
-    assert EvaluationResult.read(outcome.record).metrics.accuracy == 0.2
+    record, selection = finetune().run(commands, tmp_path)
+    assert selection["selected"] == ["optimizer.lr=0.01"]
+    assert selection["step"] == 20
+    assert EvaluationResult.read(record).metrics.accuracy == 0.2
     assert [name for name, _, _ in commands.calls].count("evaluate") == 1
     assert all(NO_TEST in words for name, _, words in commands.calls if name == "finetune")
 
@@ -47,20 +47,20 @@ def test_the_grid_is_selected_on_validation_and_not_on_test(tmp_path: Path) -> N
 def test_a_sequential_search_ends_after_the_first_fall(tmp_path: Path) -> None:
     lower = (("optimizer.lr=0.01",), ("optimizer.lr=0.001",), ("optimizer.lr=0.1",))
     commands = FakeVerbs(score)
-    outcome = finetune(sequential=True, grid=lower).run(commands, tmp_path)
+    _, selection = finetune(sequential=True, grid=lower).run(commands, tmp_path)
     tried = [words[1] for name, _, words in commands.calls if name == "finetune"]
     assert tried == ["optimizer.lr=0.01", "optimizer.lr=0.001"]
-    assert outcome.selection["selected"] == ["optimizer.lr=0.01"]
+    assert selection["selected"] == ["optimizer.lr=0.01"]
 
 
 def test_the_refit_trains_on_validation_for_the_selected_steps(tmp_path: Path) -> None:
     commands = FakeVerbs(score)
-    outcome = finetune(refit=True).run(commands, tmp_path)
+    record, _ = finetune(refit=True).run(commands, tmp_path)
     name, out, words = commands.calls[-2]
     assert (name, out) == ("finetune", tmp_path / "tuned" / "refit")
     assert {"optimizer.lr=0.01", "data.train_on_validation=true", "train.steps=20"} <= set(words)
     assert words.index("train.steps=20") > words.index("steps=30"), "the last of equal settings counts"
-    assert outcome.record.is_relative_to(out)
+    assert record.is_relative_to(out)
 
 
 class Diverging(FakeVerbs):
@@ -71,9 +71,9 @@ class Diverging(FakeVerbs):
 
 
 def test_a_rate_that_diverges_is_left_out(tmp_path: Path) -> None:
-    outcome = finetune().run(Diverging(score), tmp_path)
-    assert outcome.selection["selected"] == ["optimizer.lr=0.001"]
-    assert outcome.selection["tried"][1]["problem"] == "the loss is not finite"
+    _, selection = finetune().run(Diverging(score), tmp_path)
+    assert selection["selected"] == ["optimizer.lr=0.001"]
+    assert selection["tried"][1]["problem"] == "the loss is not finite"
     with pytest.raises(RuntimeError, match="every fine-tuning of tuned failed: the loss is not finite"):
         finetune(grid=GRID[1:2]).run(Diverging(score), tmp_path)
 
