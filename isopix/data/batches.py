@@ -113,11 +113,8 @@ class Batches:
         images = self.read(step) if self.prefetch is None else self.prefetch.batch(step)
         labels = self.split.labels
         if labels is not None:
-            labels = labels[self.indices(step)].to(self.device)
+            labels = labels[self.order.indices(step)].to(self.device)
         return images.to(self.device, non_blocking=True), labels
-
-    def indices(self, step: int) -> Indices:
-        return self.order.indices(step)
 
     def close(self) -> None:
         """End the worker processes; the next batch starts others."""
