@@ -16,7 +16,7 @@ def restored_registry() -> Iterator[None]:
     """
     importlib.import_module("isopix.parts")
     kinds = {noun: dict(found) for noun, found in registry._KINDS.items()}
-    tables = (registry._NAMES, registry._PLUGINS, RECIPES, SINGLE)
+    tables = (registry.NAMES, registry._PLUGINS, RECIPES, SINGLE)
     before = [dict(table) for table in tables]
     try:
         yield

@@ -103,7 +103,7 @@ def require_crops(images: Images, batches: Batches) -> str:
     count = 0
     for step in range(CHECKED_BATCHES):
         found, _ = batches.batch(step)
-        for index, image in zip(batches.indices(step).tolist(), found.cpu(), strict=True):
+        for index, image in zip(batches.order.indices(step).tolist(), found.cpu(), strict=True):
             if not any(torch.equal(image, crop) for crop in _crops(images[index])):
                 raise NumericsError(f"image {index} of a batch is no crop of image {index} of the dataset")
             count += 1

@@ -101,12 +101,8 @@ def kinds_of(base: type[P]) -> dict[str, type[P]]:
     return {kind: cls for kind, cls in _KINDS[base.noun].items() if issubclass(cls, base)}
 
 
-_NAMES: dict[tuple[str, str], None] = {}
-
-
-def register_name(noun: str, name: str) -> None:
-    """Record what a file registers that is not a part, such as a recipe, so that it counts as a plugin's."""
-    _NAMES[noun, name] = None
+NAMES: dict[tuple[str, str], None] = {}
+"""The noun and name of what files register that is not a part, such as a recipe; it counts as a plugin's."""
 
 
 class Plugin(NamedTuple):
@@ -130,10 +126,10 @@ def load_plugin(file: str | os.PathLike[str]) -> Plugin:
         if _PLUGINS[full].sha256 != digest:
             raise ValueError(f"plugin {path} has changed since it was loaded; start a new process")
         return _PLUGINS[full]
-    module, named = f"{PLUGIN_MODULE}{path.stem}_{digest[:8]}", set(_NAMES)
+    module, named = f"{PLUGIN_MODULE}{path.stem}_{digest[:8]}", set(NAMES)
     _import(path, module)
     own = [(noun, kind) for noun, kind, _ in _parts_of(module)]
-    added = tuple(f"{noun} {name}" for noun, name in [*own, *(each for each in _NAMES if each not in named)])
+    added = tuple(f"{noun} {name}" for noun, name in [*own, *(each for each in NAMES if each not in named)])
     if not added:
         raise ValueError(f"plugin {path} registers no part; decorate a class with isopix.parts.register")
     _PLUGINS[full] = Plugin(full, digest, added)

@@ -75,7 +75,7 @@ def handle_stop_signals() -> None:
 
 
 def ignore_stop_signals() -> None:
-    """Ignore stop signals from now on: the work is done, and Python would die of one while it ends."""
+    """Ignore stop signals from now on: the work is done, or the process that started this one decides."""
     for number in STOP_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
 

@@ -44,9 +44,8 @@ def job_executor(folder: Path, parameters: Mapping[str, Any], *, cluster: Cluste
     # SLURM requeues the job after the failure of a node, and ends all of its tasks after that of one.
     given[ADDITIONAL] = {"requeue": True, **given.get(ADDITIONAL, {}), **others}
     given.setdefault("srun_args", ["--kill-on-bad-exit"])
-    executor = submitit.AutoExecutor(
-        folder=folder, cluster=cluster, **{f"{cluster}_max_num_timeout": requeues}
-    )
+    limit = {f"{cluster}_max_num_timeout": requeues}
+    executor = submitit.AutoExecutor(folder=folder, cluster=cluster, **limit)
     named = {key if key in SHARED_PARAMETERS else f"slurm_{key}": each for key, each in given.items()}
     try:
         executor.update_parameters(**named)

@@ -185,10 +185,8 @@ class Table:
         head = "".join(f"<th>{escape(each)}</th>" for each in self.columns)
         rows = ("".join(f"<td>{escape(each)}</td>" for each in row) for row in self._cells)
         body = "".join(f"<tr>{row}</tr>" for row in rows)
-        caption = escape(printable(self.caption))
-        return (
-            f"<table><caption>{caption}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-        )
+        caption = f"<caption>{escape(printable(self.caption))}</caption>"
+        return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
     def markdown(self) -> str:
         lines = [self.columns, ["---"] * len(self.columns), *self._cells]

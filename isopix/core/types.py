@@ -45,27 +45,9 @@ class StoredImages(Protocol):
     def __len__(self) -> int: ...
     def __getitem__(self, index: slice | Int[Tensor, " n"]) -> Images: ...
 
-    def select(self, indices: Int[Tensor, " n"]) -> "StoredImages":
-        """Return the images with these indices; none is decoded."""
-
-    def concat(self, other: "StoredImages") -> "StoredImages":
-        """Return these images and the others; none is decoded."""
-
 
 ImageSequence = Images | StoredImages
 AnyNumber = UInt8[Tensor, "_ 3 H W"] | StoredImages  # of images, also where others are there too
-
-
-def select_images(images: AnyNumber, indices: Int[Tensor, " n"]) -> AnyNumber:
-    """Return the images with these indices, as a tensor only if they are one."""
-    return images[indices] if isinstance(images, Tensor) else images.select(indices)
-
-
-def concat_images(images: AnyNumber, others: AnyNumber) -> AnyNumber:
-    """Return both, one after the other, as a tensor if one of them is a tensor."""
-    if isinstance(images, Tensor) or isinstance(others, Tensor):
-        return torch.cat([images[:], others[:]])
-    return images.concat(others)
 
 
 def image_batches(images: AnyNumber, size: int = 1024) -> Iterator[Images]:

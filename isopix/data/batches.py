@@ -19,6 +19,7 @@ from torch.utils.data import DataLoader, Dataset
 from isopix.core import ranks
 from isopix.core.device import available_cores, free_memory
 from isopix.core.random import generator
+from isopix.core.signals import ignore_stop_signals
 from isopix.core.types import Images, Labels
 from isopix.data.augment import AugmentationSpec, NoAugmentation
 from isopix.data.decode import failure_reason
@@ -28,8 +29,6 @@ NO_AUGMENTATION = NoAugmentation()
 DEFAULT_WORKERS = 8  # at most
 AHEAD = 2  # batches that each worker reads in advance
 SHARED_MEMORY = Path("/dev/shm")  # through which workers return batches; 64 MiB in many containers
-# The main process gets these signals too, and decides: it saves before it ends, and its workers with it.
-IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
 
 def steps_per_epoch(num_images: int, batch_size: int) -> int:
@@ -114,11 +113,8 @@ class Batches:
         images = self.read(step) if self.prefetch is None else self.prefetch.batch(step)
         labels = self.split.labels
         if labels is not None:
-            labels = labels[self.indices(step)].to(self.device)
+            labels = labels[self.order.indices(step)].to(self.device)
         return images.to(self.device, non_blocking=True), labels
-
-    def indices(self, step: int) -> Indices:
-        return self.order.indices(step)
 
     def close(self) -> None:
         """End the worker processes; the next batch starts others."""
@@ -214,8 +210,7 @@ def num_workers(wanted: int | None, batch_bytes: int) -> int:
 
 def _ignore_signals(number: int) -> None:
     signal.set_wakeup_fd(-1)  # it would write signals of this process to a pipe of the main one
-    for each in IGNORED:
-        signal.signal(each, signal.SIG_IGN)
+    ignore_stop_signals()  # the main process gets them too, saves, and then ends its workers
 
 
 def _close(prefetch: "weakref.ref[Prefetch]") -> None:

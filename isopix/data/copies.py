@@ -90,10 +90,8 @@ def _links(pixels: UInt8[np.ndarray, "n D"]) -> NDArray[np.int64]:
     found = []
     with track("comparing images", len(points)) as count:
         for start in range(0, len(points), BLOCK):
-            low, stop = (
-                int(np.searchsorted(mean, mean[start] - MAX_DIFFERENCE)),
-                min(start + BLOCK, len(points)),
-            )
+            low = int(np.searchsorted(mean, mean[start] - MAX_DIFFERENCE))
+            stop = min(start + BLOCK, len(points))
             rows, nearest = _nearest_before(points, limits, slice(start, stop), low)
             found.append(np.stack([order[rows], order[nearest]], axis=1))
             count(stop)

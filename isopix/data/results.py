@@ -88,10 +88,8 @@ class Duplicates:
     def __str__(self) -> str:
         if not self.groups:
             return "none"
-        parts = [f"{self.images:,} images in {self.groups:,} groups"]
-        parts += [
-            f"{count:,} in {split} and an earlier split" for split, count in self.in_earlier_split.items()
-        ]
+        parts, earlier = [f"{self.images:,} images in {self.groups:,} groups"], self.in_earlier_split
+        parts += [f"{count:,} in {split} and an earlier split" for split, count in earlier.items()]
         if self.groups_with_different_labels:
             parts.append(f"groups with different labels: {self.groups_with_different_labels:,}")
         return "; ".join(parts)

@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from isopix.core.random import generator
-from isopix.core.types import Groups, ImageSequence, Labels, concat_images, select_images
+from isopix.core.types import Groups, Images, Labels
 from isopix.data.store import FileImages
 
 Indices = Int[Tensor, " n"]
@@ -27,7 +27,7 @@ class Split:
     interval resamples groups. None: every image is its own group.
     """
 
-    images: ImageSequence
+    images: Images | FileImages
     labels: Labels | None = None
     full_resolution: FileImages | None = None
     hashes: Hashes | None = None
@@ -57,9 +57,9 @@ class Split:
         return self.select(by_rank[:count].sort().values)
 
     def select(self, indices: Indices) -> "Split":
-        full = self.full_resolution
+        images, full = self.images, self.full_resolution
         return Split(
-            images=select_images(self.images, indices),
+            images=images[indices] if isinstance(images, Tensor) else images.select(indices),
             full_resolution=None if full is None else full.select(indices),
             total=self.available,
             **{name: values[indices] for name, values in self._tensors().items()},
@@ -67,18 +67,16 @@ class Split:
 
     def concat(self, other: "Split") -> "Split":
         """Return a copy of both splits, one after the other; labels and the like only if both have them."""
-        full, others = None, other._tensors()
+        images, joined, full = self.images, other.images, None
+        if isinstance(images, FileImages) and isinstance(joined, FileImages):
+            joined = images.concat(joined)
+        else:
+            joined = torch.cat([images[:], joined[:]])
         if self.full_resolution is not None and other.full_resolution is not None:
             full = self.full_resolution.concat(other.full_resolution)
-        both = {
-            name: torch.cat([own, others[name]]) for name, own in self._tensors().items() if name in others
-        }
-        return Split(
-            images=concat_images(self.images, other.images),
-            full_resolution=full,
-            total=self.available + other.available,
-            **both,
-        )
+        own, others = self._tensors(), other._tensors()
+        both = {name: torch.cat([own[name], others[name]]) for name in own if name in others}
+        return Split(images=joined, full_resolution=full, total=self.available + other.available, **both)
 
     def to(self, device: torch.device) -> "Split":
         """Return the split with its pixels and labels on the device; encoded images stay on the disk."""

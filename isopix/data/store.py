@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from PIL import Image, features
 from torch import Tensor
 
-from isopix.core.types import Images, ImageSequence
+from isopix.core.types import Images
 from isopix.data.decode import NEVER_REDUCED, decode_image, failure_reason, is_jpeg
 
 StoreName = Literal["pixels", "encoded"]
@@ -134,11 +134,9 @@ class FileImages:
         chosen: dict[str, Any] = {name: tensor[indices] for name, tensor in self._tensors().items()}
         return replace(self, **chosen)
 
-    def concat(self, other: Any) -> "FileImages":
-        others = other._tensors() | {"numbers": other.numbers + len(self.files)}
-        joined: dict[str, Any] = {
-            name: torch.cat([own, others[name]]) for name, own in self._tensors().items()
-        }
+    def concat(self, other: "FileImages") -> "FileImages":
+        own, others = self._tensors(), other._tensors() | {"numbers": other.numbers + len(self.files)}
+        joined: dict[str, Any] = {name: torch.cat([own[name], others[name]]) for name in own}
         return replace(self, files=(*self.files, *other.files), **joined)
 
     def only(self, indices: Int[Tensor, " n"]) -> "FileImages":
@@ -172,7 +170,7 @@ class FileImages:
         return {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
 
 
-def open_images(path: Path, ends: Ends | None, count: int, size: tuple[int, int]) -> ImageSequence:
+def open_images(path: Path, ends: Ends | None, count: int, size: tuple[int, int]) -> Images | FileImages:
     """Return the images of a file of one resolution; encoded ones end at `ends`."""
     found = replace(open_full(path, ends, torch.tensor([size]).expand(count, 2)), size=size)
     [file] = found.files

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from isopix.core.choices import Count, Dropout, check_ranges
 from isopix.core.config import config
 from isopix.core.random import generator as seeded
-from isopix.core.types import Images, Labels, Mask, Scalar
+from isopix.core.types import Grid, Images, Labels, Mask, Scalar
 from isopix.data.patch_augment import PatchAugmentSpec
 from isopix.model.backbone import HiddenState
 from isopix.model.blocks.convolution import Bottleneck
@@ -76,6 +76,11 @@ class FineTuneConfig:
             raise ValueError(f"finetune.layer {self.layer} does not exist; allowed: 0 to {depth}")
         return depth if self.layer is None else self.layer
 
+    def class_head(self, grid: Grid, width: int, num_classes: int) -> ClassHead:
+        """Return the head of this many classes for tokens with `width` channels, before it is initialized."""
+        inputs = pooled_width(self.pool, grid, width)
+        return ClassHead(inputs, num_classes, residual_block=self.residual_block, bias=self.head_bias)
+
     @property
     def early_stops(self) -> bool:
         """Whether the weights with the best validation accuracy are selected."""
@@ -133,11 +138,10 @@ class FineTuneModel(nn.Module):
         self.objective = _with_mask_ratio(model.objective, settings.mask_ratio, grid.positions)
         depth = network.backbone.depth
         self.layer = settings.layer_index(depth)
-        inputs = pooled_width(settings.pool, grid, width)
-        head = ClassHead(inputs, num_classes, residual_block=settings.residual_block, bias=settings.head_bias)
-        self.head = head.to(network.device)
+        self.head = settings.class_head(grid, width, num_classes).to(network.device)
         if self.head.block is not None:
             draw = seeded(seed, "classifier")
+            inputs = self.head.weight.shape[1]
             initialize(self.head.block, {"": Bottleneck.INIT}, width=inputs, depth=depth, generator=draw)
 
     def make_batch(

@@ -151,9 +151,8 @@ def plot_forest(panels: Mapping[str, Sequence[ForestRow]]) -> Figure:
 
 def _panel(axes: Axes, rows: Sequence[ForestRow], groups: Sequence[str]) -> None:
     for place, row in enumerate(rows):
-        axes.fill_betweenx(
-            [place - 0.5, place + 0.5], -row.effect, row.effect, color=EFFECT_COLOR, linewidth=0
-        )
+        height = [place - 0.5, place + 0.5]
+        axes.fill_betweenx(height, -row.effect, row.effect, color=EFFECT_COLOR, linewidth=0)
         for index, (group, mark) in enumerate(row.marks.items()):
             look = GROUP_LOOKS[groups.index(group)]
             y = place + OFFSET * (index - (len(row.marks) - 1) / 2)

@@ -10,6 +10,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
+from isopix.core.text import count_of
 from isopix.plots import style
 from isopix.plots.curves import spread_labels
 
@@ -66,10 +67,8 @@ def plot_study_loss(pools: Sequence[PoolResults]) -> Figure:
         axes.set_title(style.display_name(encoding))
     for axes in panels[-1]:
         axes.set_xlabel("Loss (nats per\nmasked sub-pixel)")
-    sizes = [
-        _key(style.depth_text(depth), marker="o", markersize=style.marker_size(depth))
-        for depth in sorted({each.depth for each in networks})
-    ]
+    depths = sorted({each.depth for each in networks})
+    sizes = [_key(count_of(each, "block"), marker="o", markersize=style.marker_size(each)) for each in depths]
     _legends(figure, _block_keys(networks), sizes)
     return figure
 
@@ -117,9 +116,8 @@ def plot_study_layers(results: PoolResults, blocks: Sequence[str], max_depth: in
     for row, encoding in zip(panels, encodings, strict=True):
         _finish(row, f"Test accuracy,\n{style.display_name(encoding)}", results.baselines, top)
     for axes, (block, depth) in zip(panels[0], depths.items(), strict=True):
-        axes.set_title(
-            f"{style.wrap_title(style.display_name(block).capitalize())}, {style.depth_text(depth)}"
-        )
+        name = style.wrap_title(style.display_name(block).capitalize())
+        axes.set_title(f"{name}, {count_of(depth, 'block')}")
     for axes in panels[-1]:
         _layer_axis(axes)
     keys = [
@@ -227,16 +225,13 @@ def _key(label: str, **look: Any) -> Line2D:
 
 
 def _block_keys(networks: Sequence[TrialGroup]) -> list[Artist]:
-    names = style.block_order(each.block for each in networks)
-    return [
-        _key(style.display_name(each), color=style.block_color(each), linestyle="-", linewidth=5)
-        for each in names
-    ]
+    names, look = style.block_order(each.block for each in networks), {"linestyle": "-", "linewidth": 5}
+    return [_key(style.display_name(each), color=style.block_color(each), **look) for each in names]
 
 
 def _dash_keys(depths: Iterable[int]) -> list[Artist]:
     return [
-        _key(f"every layer, {style.depth_text(each)}", linestyle=style.DASHES.get(each, "-"), linewidth=1.5)
+        _key(f"every layer, {count_of(each, 'block')}", linestyle=style.DASHES.get(each, "-"), linewidth=1.5)
         for each in sorted(set(depths))
     ]
 

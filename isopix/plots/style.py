@@ -60,12 +60,10 @@ _RC_PARAMS: Any = {
     "svg.fonttype": "path",
     "svg.hashsalt": "isopix",
 }
-SEQUENTIAL = LinearSegmentedColormap.from_list(
-    "sequential", [BACKGROUND, "#9DBEDD", COLORS[0], "#1D3557"]
-).with_extremes(bad=GRID_COLOR)
-DIVERGING = LinearSegmentedColormap.from_list(
-    "diverging", ["#8C2D3B", COLORS[1], BACKGROUND, COLORS[0], "#1D3557"]
-)
+NAVY = "#1D3557"
+_gradient = LinearSegmentedColormap.from_list
+SEQUENTIAL = _gradient("sequential", [BACKGROUND, "#9DBEDD", COLORS[0], NAVY]).with_extremes(bad=GRID_COLOR)
+DIVERGING = _gradient("diverging", ["#8C2D3B", COLORS[1], BACKGROUND, COLORS[0], NAVY])
 
 
 def figure_style() -> ContextDecorator:
@@ -161,11 +159,6 @@ def block_color(block: str) -> str:
     return BLOCK_COLORS.get(block, TEXT_COLOR)
 
 
-def depth_text(depth: int) -> str:
-    """Return a depth as `3 blocks`."""
-    return f"{depth} block{'s' * (depth != 1)}"
-
-
 def marker_size(depth: int) -> float:
     """Return the size of the points of a depth."""
     return 2 + 2 * depth**0.5
@@ -233,9 +226,8 @@ def inline_svg(figure: Figure, *, name: str, alt: str) -> str:
     sizes = [float(size) for size in re.findall(r"<text\b[^>]*?\bfont(?:-size)?: [^;\"]*?([\d.]+)px", text)]
     # The width in px at which the smallest text is readable.
     width = math.ceil(float(head[1].split()[2]) * SMALLEST_TEXT / min(sizes)) if sizes else 0
-    start = (
-        f'<svg viewBox="{head[1]}" role="img" aria-label="{html.escape(alt)}" style="min-width: {width}px">'
-    )
+    label, look = html.escape(alt), f"min-width: {width}px"
+    start = f'<svg viewBox="{head[1]}" role="img" aria-label="{label}" style="{look}">'
     return start + text[head.end() :]
 
 

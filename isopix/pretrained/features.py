@@ -43,9 +43,8 @@ class Features(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
 
     def fit(self, X: Any, y: Any = None) -> "Features":  # noqa: N803  # the names of scikit-learn
         """Load the model and check the images; nothing is learned. Raises ValueError for wrong arguments."""
-        model = (
-            self.model if isinstance(self.model, PretrainedModel) else load(self.model, device=self.device)
-        )
+        given = self.model
+        model = given if isinstance(given, PretrainedModel) else load(given, device=self.device)
         self._n_features_out = self._transform(model, self._images(X, model, reset=True)[:1]).shape[1]
         self.model_ = model
         return self

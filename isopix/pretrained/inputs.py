@@ -120,10 +120,10 @@ def _sized(given: ArrayLike, codec: Codec) -> RawImage | Tensor:
 
 
 def _as_tensor(values: ArrayLike) -> Tensor:
+    if isinstance(values, Tensor):
+        return values
     # Arrays are copied: torch warns about read-only ones, and supports native byte order only.
-    return (
-        values if isinstance(values, Tensor) else torch.tensor(values.astype(values.dtype.newbyteorder("=")))
-    )
+    return torch.tensor(values.astype(values.dtype.newbyteorder("=")))
 
 
 def _as_codes(values: Tensor, codec: Codec) -> Codes | None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from isopix.core.choices import Count, Range
+from isopix.core.choices import Count, NonNegative
 from isopix.core.config import to_dict
 from isopix.core.device import autocast, runtime_environment
 from isopix.core.random import generator
@@ -40,7 +40,6 @@ from isopix.runs.state import CLASSIFIER, MODEL
 from isopix.storage import checkpoint, hub
 from isopix.storage.run_folder import require_new
 
-NonNegative = Annotated[int, Range(low=0)]
 BATCH_SIZE = 16
 
 
@@ -213,13 +212,11 @@ class PretrainedModel(FeatureExtractor):
         """Write weights, recipe, palette and a hash of each file to a new folder that `isopix.load` reads."""
         loaded, target = self.loaded, Path(folder).resolve()  # a link stays, and its target is written
         require_new(target)
-        environment = (
-            to_dict(loaded.environment) if loaded.environment else runtime_environment(self.network.device)
-        )
+        own = loaded.environment
         records = {
             "recipe": to_dict(loaded.recipe),
             "state": to_dict(replace(loaded.state, codec=loaded.network.codec.fingerprint())),
-            "environment": environment,
+            "environment": to_dict(own) if own else runtime_environment(self.network.device),
             **({"imported": loaded.imported} if loaded.imported else {}),
         }
         tensors = {MODEL: loaded.network.tensors()}

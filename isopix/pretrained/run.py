@@ -150,7 +150,7 @@ def default_precision(source: RunLike, model: PretrainedModel) -> Precision:
 def load_network(path: Path, device: DeviceLike) -> LoadedRun:
     """Return the newest intact network at a path; warnings report damaged checkpoints and plugins."""
     loaded = load_run(path, device=select_device(device))
-    for text in (*(f"skipped: {reason}" for reason in loaded.damaged), *loaded.changes):
+    for text in loaded.warnings:
         logger.warning("%s", text)
     loaded.network.eval()
     return loaded

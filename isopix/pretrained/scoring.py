@@ -34,10 +34,10 @@ MAP_MASKS = 32  # at least, of the surprise maps of a masked model, so that most
 def frequencies_of(loaded: LoadedRun) -> Frequencies | None:
     """Return code frequencies in the run's own training images; None without these or probabilities."""
     head, seed = loaded.recipe.model.head, loaded.recipe.train.seed
+    if not head.categorical:
+        return None
     try:
-        return (
-            code_frequencies(loaded.model, head, training_images(loaded), seed) if head.categorical else None
-        )
+        return code_frequencies(loaded.model, head, training_images(loaded), seed)
     except (ValueError, OSError, RuntimeError) as error:
         logger.warning("the unigram scores need the training images of the run, and are left out: %s", error)
         return None

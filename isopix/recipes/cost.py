@@ -133,9 +133,8 @@ def device_costs(
     costs = []
     for name, peak in peak_flops_by_device(precision).items():
         hours = flops / (peak * mfu) / 3600
-        costs.append(
-            DeviceCost(name, peak, hours, None if price_per_hour is None else hours * price_per_hour)
-        )
+        price = None if price_per_hour is None else hours * price_per_hour
+        costs.append(DeviceCost(name, peak, hours, price))
     return costs
 
 

@@ -33,8 +33,6 @@ from isopix.recipes.published import TEST_LOSSES, PublishedTestLoss
 from isopix.recipes.recipe import NETWORK, Recipe
 from isopix.train.config import Adam, TrainConfig
 
-CIFAR_AUGMENT = "data.augment=pad_crop_flip"  # iGPT section 3.1
-
 
 def s() -> Recipe:
     """iGPT-S, 32x32: 24 blocks of width 512; 76,571,648 parameters."""
@@ -87,7 +85,7 @@ def tiny() -> Recipe:
             num_test_images=2000,
             checkpoint_every=100,
         ),
-        finetune_overrides=(CIFAR_AUGMENT,),
+        finetune_overrides=("data.augment=pad_crop_flip",),  # iGPT section 3.1
     )
 
 

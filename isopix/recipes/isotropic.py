@@ -69,14 +69,13 @@ CELLS = list(product(BLOCKS, ENCODINGS, DEPTHS))
 
 def paper(block: str, encoding: str, depth: int) -> Recipe:
     """Full size: 32x32, width 128, 51 epochs of CIFAR-10; BLOCK, ENCODING and DEPTH as in tiny."""
+    encoded = block in ("transformer-1", "transformer-4")
     return Recipe(
         name=f"isotropic.{block}-{encoding}-{depth}",
         model=ModelSpec(
             codec=BytesSpec(),
             stem=ENCODINGS[encoding],
-            positions=LearnedPositionEmbeddingSpec()
-            if block in ("transformer-1", "transformer-4")
-            else NoPositionEmbeddingSpec(),
+            positions=LearnedPositionEmbeddingSpec() if encoded else NoPositionEmbeddingSpec(),
             block=BLOCKS[block],
             depth=depth,
             width=128,

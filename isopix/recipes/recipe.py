@@ -46,15 +46,13 @@ class Recipe:
     def __post_init__(self) -> None:
         rows, cols, patch = self.data.rows, self.data.cols, self.model.codec.patch_size
         if rows % patch or cols % patch:
-            raise ValueError(
-                f"images of {rows} x {cols} pixels cannot be cut into patches of {patch} x {patch}"
-            )
+            patches = f"patches of {patch} x {patch}"
+            raise ValueError(f"images of {rows} x {cols} pixels cannot be cut into {patches}")
 
     @property
     def grid(self) -> Grid:
-        return Grid(
-            self.data.rows // self.model.codec.patch_size, self.data.cols // self.model.codec.patch_size
-        )
+        patch = self.model.codec.patch_size
+        return Grid(self.data.rows // patch, self.data.cols // patch)
 
     @property
     def pool(self) -> Pool:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from isopix.core.config import meanings, to_dict
 from isopix.core.overrides import flatten, override, parse, read_values, resolve_setting
-from isopix.core.registry import kinds, nouns, register_name
+from isopix.core.registry import NAMES, kinds, nouns
 from isopix.core.text import did_you_mean
 from isopix.data.dataset import DataConfig
 from isopix.data.sources.arrays import palette_of
@@ -82,7 +82,7 @@ def recipe(name: str) -> Callable[[Make], Make]:
         known = RECIPES.get(name)
         if known is not None and getattr(known, "__module__", None) != make.__module__:
             raise ValueError(f"recipe '{name}' is already registered")
-        register_name("recipe", name)
+        NAMES["recipe", name] = None
         RECIPES[name] = SINGLE[name] = make
         return make
 

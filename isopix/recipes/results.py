@@ -139,16 +139,14 @@ class PlanResult(Result):
         return [*lines, assumed]
 
     def _estimate(self) -> Table:
+        chunk = self.batch_size // self.accumulate
         rows = [
             ("parameters", f"{self.parameters:,}"),
             ("FLOPs per image, forward", f"{self.forward_flops:.3g}"),
             ("FLOPs per image, training", f"{self.training_flops:.3g}"),
             ("memory: weights, gradients, optimizer state", format_bytes(self.weight_bytes)),
             ("precision", self.precision),
-            (
-                f"memory: training step, batch of {self.batch_size // self.accumulate}",
-                format_bytes(self.step_bytes),
-            ),
+            (f"memory: training step, batch of {chunk}", format_bytes(self.step_bytes)),
             ("memory: available", format_bytes(self.free_bytes)),
             ("training images", f"{self.images:,} ({self.steps:,} steps, batch size {self.batch_size})"),
             ("estimated throughput", f"{self.images_per_second:.3g} img/s"),
@@ -227,10 +225,8 @@ class RecipeSettings(Result):
         ]
 
     def notes(self) -> list[str]:
-        return [
-            "On the command line the end of a name is enough: depth=4 is model.depth=4.",
-            *super().notes(),
-        ]
+        hint = "On the command line the end of a name is enough: depth=4 is model.depth=4."
+        return [hint, *super().notes()]
 
 
 def _amount(count: float) -> str:

@@ -102,10 +102,8 @@ def parallel_plans(
         counts = ", ".join(map(str, divisors(train.batch_size // train.accumulate)))
         raise ValueError(f"{count}x{device}: {error}; allowed numbers of devices: {counts}") from None
     flops_per_hour = 3600 * count * mfu * peak_flops_by_device(train.gpu_precision)[device]
-    recipes, units = (
-        [recipe.updated(recompute=each) for each in (False, True)],
-        sharding_units(recipe.outline()),
-    )
+    recipes = [recipe.updated(recompute=each) for each in (False, True)]
+    units = sharding_units(recipe.outline())
     memories = list(map(memory_by_depth, recipes))
     # Autocast has the copies of all weights until the forward pass ends, also of blocks that are recomputed.
     memories[1] = memories[1]._replace(copy_bytes=memories[0].copy_bytes)

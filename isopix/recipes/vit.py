@@ -25,7 +25,7 @@ from isopix.objectives.objectives import Masked
 from isopix.recipes.recipe import Recipe
 from isopix.train.config import Adam, TrainConfig, WarmupCosineSchedule
 
-EPSILON = 1e-6  # of the layer norms in the released code
+NORM = LayerNormSpec(epsilon=1e-6)  # as in the released code
 WARMUP = WarmupCosineSchedule(warmup_epochs=1000.0, max_warmup_fraction=0.01)  # 1 % of the steps
 
 # L_CLF alone, on whole images (section 3.2), with the augmentation of pre-training.
@@ -67,7 +67,7 @@ def tiny() -> Recipe:
 
 def tiny_axial() -> Recipe:
     """vit.tiny with attention along rows, then columns, and without a class token."""
-    block = AxialSpec(heads=4, norm=LayerNormSpec(epsilon=EPSILON))
+    block = AxialSpec(heads=4, norm=NORM)
     return tiny().updated(name="vit.tiny_axial", block=block, class_token=False)
 
 
@@ -83,9 +83,7 @@ def _vit(name: str, *, patch: int, depth: int, width: int, heads: int) -> Recipe
             codec=MeanColorSpec(patch_size=patch),
             stem=PatchEmbedSpec(),
             class_token=True,
-            block=TransformerSpec(
-                heads=heads, attention_bias=True, norm=LayerNormSpec(epsilon=EPSILON), mlp=TwoLayerMLPSpec()
-            ),
+            block=TransformerSpec(heads=heads, attention_bias=True, norm=NORM, mlp=TwoLayerMLPSpec()),
             depth=depth,
             width=width,
             init="vit",

@@ -47,15 +47,14 @@ logger = getLogger("isopix")
 
 @dataclass(frozen=True)
 class LoadedRun:
-    """A network with what its checkpoint records, newer `damaged` ones, and plugins that have changed."""
+    """A network with what its checkpoint records; `warnings` of damaged ones and of plugins."""
 
     recipe: Recipe
     network: Network
     state: State
     environment: Environment | None = None
     imported: Mapping[str, Any] = field(default_factory=dict)  # where an imported model is from
-    damaged: tuple[str, ...] = ()
-    changes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     seen: Hashes | None = None  # hashes of the images that it was trained on or selected by, if known
     labeled: Hashes | None = None  # hashes of the images whose labels it was trained on, if known
     modes: tuple[int, ...] = ()  # the most frequent values of the channels of a code in training, if known
@@ -140,8 +139,7 @@ def load_run(path: Path, *, device: torch.device) -> LoadedRun:
         saved.state,
         saved.environment,
         imported=saved.imported,
-        damaged=tuple(map(str, saved.damaged)),
-        changes=saved.changes,
+        warnings=(*(f"skipped: {reason}" for reason in saved.damaged), *saved.changes),
         seen=load_hashes(path, SEEN, saved.state.files),
         labeled=load_hashes(path, LABELED, saved.state.files),
         modes=_most_frequent_codes(path),
@@ -263,11 +261,6 @@ def find_copy(path: Path) -> Path:
     if path.parent == COPIES and path.name in shipped_models() and not path.exists():
         return writable_model(Path(path.name))
     return path
-
-
-def shipped_copy(path: Path) -> Path | None:
-    """Return `runs/NAME` for the name of a model that comes with isopix, and None for any other path."""
-    return COPIES / path if str(path) in shipped_models() else None
 
 
 def _copy(source: Path, copy: Path) -> None:

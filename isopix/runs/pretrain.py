@@ -16,6 +16,7 @@ from isopix.core.config import from_dict, to_dict
 from isopix.core.device import check_compiler, runtime_environment
 from isopix.data.dataset import ImageDataset, load_dataset
 from isopix.data.measurement import missing_class_notes, missing_classes, unknown_images_warning
+from isopix.data.sources.base import SPLIT_NAMES
 from isopix.data.splits import Hashes, majority_accuracy
 from isopix.recipes.recipe import Recipe
 from isopix.runs.image_lists import leave_out_seen, save_hashes, union
@@ -34,7 +35,6 @@ from isopix.train.parallel import barrier
 MAX_FITTED = 100_000  # images to which a codec is fitted: more take longer, and change it little
 FIT_VERSION = 2  # raise it when other codecs come of the same images
 BEST_STEP = "the step of the weights that are saved"  # selected on validation in fine-tuning
-SPLITS = ("train", "validation", "test")
 MAX_IMAGES = 60  # in the sample of the data
 MAX_BYTES = 2**21  # of their pixels: 14 images of 224x224
 
@@ -122,7 +122,7 @@ def require_validation(recipe: Recipe, data: ImageDataset, selection: str) -> No
 
 def _records(training: TrainingRun) -> dict[str, Any]:
     data = training.data
-    counts = {name: len(getattr(data, name)) for name in SPLITS}
+    counts = {name: len(getattr(data, name)) for name in SPLIT_NAMES}
     records: dict[str, Any] = {"data": data.fingerprint, "images": counts}
     labels = data.test.sample(training.recipe.train.num_test_images).labels
     if labels is not None and len(labels) and data.train.labels is not None:
@@ -171,7 +171,7 @@ def save_data_sample(folder: RunFolder, data: ImageDataset) -> None:
     sample = data.train.balanced_sample(count)
     labels = torch.full((len(sample),), -1) if sample.labels is None else sample.labels
     order = labels.argsort(stable=True)
-    splits = [getattr(data, name).labels for name in SPLITS]
+    splits = [getattr(data, name).labels for name in SPLIT_NAMES]
     none = torch.zeros(len(data.classes), dtype=torch.int64)
     counts = [none if each is None else torch.bincount(each, minlength=len(data.classes)) for each in splits]
     arrays = {

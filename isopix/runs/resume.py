@@ -22,7 +22,7 @@ from isopix.finetuning.classifier import FineTuneConfig
 from isopix.recipes.cost import check_memory
 from isopix.recipes.recipe import Recipe
 from isopix.runs.image_lists import SEEN, leave_out_seen, load_hashes
-from isopix.runs.load import find_checkpoint, saved_recipe, shipped_copy
+from isopix.runs.load import COPIES, find_checkpoint, saved_recipe, shipped_models
 from isopix.runs.loggers import check_loggers
 from isopix.runs.pretrain import shared_by_ranks, train_recipe
 from isopix.runs.start import TrainingStart
@@ -180,17 +180,15 @@ def _refit_start(start: TrainingStart, selection: RunFolder) -> TrainingStart:
         f"step {step} selected on validation, accuracy {accuracy:.1%} ({run}); this run trains on train and "
         "validation for that many steps"
     )
-    record = {"step": step, "validation_accuracy": accuracy, "run": str(run)}
+    measurement = validation_measurement(records)
+    selected = {"step": step, "validation_accuracy": accuracy, "run": str(run), "measurement": measurement}
     if start.run is None:
         start = start.untrained(find_checkpoint(run, (MODEL,)).network().codec)
     finetune = replace(start.recipe.finetune or FineTuneConfig(), patience=None)
     data = replace(start.recipe.data, train_on_validation=True)
     return start._replace(
         recipe=start.recipe.updated(data=data, finetune=finetune, steps=step, probe_every=0),
-        provenance={
-            **start.provenance,
-            "selected": {**record, "measurement": validation_measurement(records)},
-        },
+        provenance={**start.provenance, "selected": selected},
         notes=(text,),
     )
 
@@ -210,9 +208,9 @@ def train_in_processes(
         require_new(out)
     open_source(recipe.data)
     begin_work(recipe.train.check_ranks)
-    if recipe.finetune and start.run is None and (model := shipped_copy(Path(recipe.name))):
+    if recipe.finetune and start.run is None and recipe.name in shipped_models():
         text = "recipe %s is trained from scratch; to fine-tune the model, give %s"
-        logger.warning(text, recipe.name, model)
+        logger.warning(text, recipe.name, COPIES / recipe.name)
     with process_group(device) as where:
         require_memory(recipe, where)
 

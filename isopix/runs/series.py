@@ -222,7 +222,11 @@ def finetune_low_data(
             tests = []
             for subset in range(config.subsets):
                 folder = RunFolder(out / f"labels-{count}-subset-{subset}")
-                _finetune(start, folder.path, count, subset, device)
+                data = replace(start.recipe.data, labels_per_class=count, subset=subset)
+                own = start.again()._replace(recipe=start.recipe.updated(data=data))
+                observer = RunObserver(title=None)
+                if not train_or_resume(own, folder.path, device=device, observer=observer).finished:
+                    raise KeyboardInterrupt
                 tests.append(_test_record(folder))
                 error, steps = 1 - float(tests[-1]["accuracy"]), tests[-1]["step"]
                 announce(f"{count} labels per class, subset {subset}: test error {error:.1%}, {steps} steps")
@@ -245,15 +249,6 @@ def low_data_measurement(loaded: LoadedRun, images: ImageDataset, config: LowDat
     chosen = f"on {len(images.validation):,} validation images" if config.select == "validation" else by_folds
     selection = f"layer and L2 penalty chosen {chosen}"
     return replace(loaded.measure(images, "test"), selection=selection, baselines=majority_baseline(images))
-
-
-def _finetune(
-    start: TrainingStart, folder: Path, count: int | str, subset: int, device: torch.device
-) -> None:
-    data = replace(start.recipe.data, labels_per_class=count, subset=subset)
-    start = start.again()._replace(recipe=start.recipe.updated(data=data))
-    if not train_or_resume(start, folder, device=device, observer=RunObserver(title=None)).finished:
-        raise KeyboardInterrupt
 
 
 def _test_record(folder: RunFolder) -> Record:

@@ -6,17 +6,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
 from isopix.codecs.base import Codec
-from isopix.core.choices import Range
+from isopix.core.choices import NonNegative
 from isopix.core.config import config, from_dict, to_dict
 from isopix.core.registry import require_plugins
 from isopix.model.heads import ClassHead
 from isopix.model.network import Network
-from isopix.model.positions import pooled_width
 from isopix.recipes.recipe import Recipe
 from isopix.storage import checkpoint
 from isopix.storage.atomic import read_json, write_json
@@ -26,8 +25,6 @@ from isopix.train.parallel import is_sharded, write_shards
 
 MODEL, OPTIMIZER, CLASSIFIER = "model", "optimizer", "classifier"  # groups of tensors
 NUM_CHECKPOINTS = 2  # the older one serves if the newer is damaged
-
-Step = Annotated[int, Range(low=0)]
 
 
 @config
@@ -47,7 +44,7 @@ class Origin:
 class State:
     """Where the weights of a checkpoint are from, and what they have seen."""
 
-    step: Step
+    step: NonNegative
     codec: str = ""
     """Hash of the codec."""
     data: str = ""
@@ -69,7 +66,7 @@ class State:
     """Names of the classes, in the order of the logits."""
     training_classes: tuple[str, ...] | None = None
     """Those of which there were training images; None where no classes were trained."""
-    skipped_batches: Step = 0
+    skipped_batches: NonNegative = 0
     """Batches that rollbacks left out."""
     accumulate: int | None = None
     """The parts that a batch is split into for lack of memory, if they are not those of the settings."""
@@ -167,11 +164,7 @@ class SavedRun:
         settings = recipe.finetune
         if weights is None or settings is None or not settings.has_class_loss:
             return None
-        inputs, classes = (
-            pooled_width(settings.pool, recipe.grid, recipe.model.width),
-            len(self.state.classes),
-        )
-        head = ClassHead(inputs, classes, residual_block=settings.residual_block, bias=settings.head_bias)
+        head = settings.class_head(recipe.grid, recipe.model.width, len(self.state.classes))
         head.load_state_dict(dict(weights))
         return head
 

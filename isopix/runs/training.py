@@ -32,19 +32,12 @@ from isopix.runs.state import (
     State,
     read_environment,
 )
-from isopix.runs.training_log import (
-    RunObserver,
-    TrainingLog,
-    baseline_records,
-    decoder_fits,
-    evaluator_measurements,
-    evaluator_specs,
-)
+from isopix.runs.training_log import RunObserver, TrainingLog, decoder_fits, evaluator_specs
 from isopix.storage import checkpoint
 from isopix.storage.provenance import plugin_records
 from isopix.storage.result import Measurement
 from isopix.storage.run_folder import RunFolder
-from isopix.train.evaluator import EvaluationContext, evaluate_split
+from isopix.train.evaluator import EvaluationContext, evaluate_split, measure_baselines
 from isopix.train.parallel import barrier, own_images, shard_like, whole_weights
 from isopix.train.stopping import CAUSES, EarlyStopping, chance_level_note
 from isopix.train.tasks import Metric, PretrainTask, TrainingTask
@@ -97,8 +90,7 @@ class TrainingRun:
         self.writer = CheckpointWriter(self.folder, in_background=background)
         with closing(self.log), closing(self.writer):
             if state is None:
-                for record in evaluator_measurements(evaluator_specs(config), self.data):
-                    self.record({**record, "measurement": self._measured(record["measurement"])})
+                self._record_measurements()
             for text in (*(self.data.notes if state is None else ()), *notes):
                 self._note(step, text)
             if self.early_stopping:
@@ -107,12 +99,20 @@ class TrainingRun:
                 step = self._train(saved)
             finished = step == config.steps or self._patience_exhausted()
             if finished:
-                self.log.check_end()
+                self.log.divergence.check_end()
                 self._test(step)
         to_probe = len(self.data.validation) > 0 or self.recipe.data.train_on_validation
         can_probe = len(self.data.classes) > 1 and to_probe
         can_evaluate = self.classifies and len(self.data.test) > 0
         return RunStatus(self.folder.saved, step, finished, can_probe, can_evaluate)
+
+    def _record_measurements(self) -> None:
+        for spec in evaluator_specs(self.recipe.train):
+            measurement = spec.measurement(self.data)
+            if measurement.images:
+                text = f"{spec.label()}: {measurement.line}"
+                record = {"kind": "measurement", "step": 0, "evaluator": spec.kind, "text": text}
+                self.record({**record, "measurement": self._measured(measurement)})
 
     def _train(self, saved: SavedRun | None) -> int:
         config, data = self.recipe.train, self.data
@@ -169,8 +169,14 @@ class TrainingRun:
 
     def _measure_baselines(self) -> None:
         objective = self.recipe.objective if self.model is None else self.model.objective
-        for record in baseline_records(PretrainModel(self.network, objective), self.recipe, self.data):
-            self.record({**record, "step": self.trainer.step})
+        model, config, data = PretrainModel(self.network, objective), self.recipe.train, self.data
+        held_out = {
+            "validation": data.validation.sample(config.evaluate_images),
+            "test": data.test.sample(config.num_test_images),
+        }
+        found = measure_baselines(model, self.recipe.model.head, data.train, held_out, seed=config.seed)
+        for split, numbers in found.items():
+            self.record({"kind": "baselines", "held_out": split, **numbers, "step": self.trainer.step})
 
     def _test(self, step: int) -> None:
         test, config = self.data.test.sample(self.recipe.train.num_test_images), self.recipe.train

@@ -1,6 +1,6 @@
 """The log of a run in training: appended, shown, copied to loggers, and rewound to a checkpoint."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -8,8 +8,6 @@ import torch
 from isopix.core import ranks
 from isopix.core.device import describe_devices, peak_flops
 from isopix.core.progress import open_bar
-from isopix.data.dataset import ImageDataset
-from isopix.objectives.base import PretrainModel
 from isopix.probing.evaluators import KNNAccuracy, LinearProbe
 from isopix.recipes.cost import recipe_cost
 from isopix.recipes.recipe import Recipe
@@ -17,8 +15,8 @@ from isopix.runs.loggers import RunLogger
 from isopix.storage.log import RunLog, read_log
 from isopix.storage.run_folder import RunFolder
 from isopix.train.config import TrainConfig
-from isopix.train.evaluator import EvaluatorSpec, HeldOutLoss, measure_baselines
-from isopix.train.stopping import DivergedError, DivergenceDetector
+from isopix.train.evaluator import EvaluatorSpec, HeldOutLoss
+from isopix.train.stopping import DivergenceDetector
 from isopix.train.throughput import TrainingDisplay
 from isopix.train.trainer import Record
 
@@ -57,7 +55,7 @@ class TrainingLog(RunLog):
         super().write(record)
         for each in self._loggers:
             each.write(record, self.read)
-        self._watch(record)
+        self.divergence.update(record)
         if self._display:
             self._display.show(record)
         self.observer.record(record)
@@ -90,17 +88,9 @@ class TrainingLog(RunLog):
         for path in self.folder.history.glob("step-*.json"):
             if int(path.stem.removeprefix("step-")) > step:
                 path.unlink()
-        self._detector: DivergenceDetector | None = None
+        self.divergence = DivergenceDetector(self.steps)
         for record in self.read():
-            self._watch(record)
-
-    def check_end(self) -> None:
-        """Raise DivergedError if training has ended with a loss more than twice as high as at its start."""
-        detector = self._detector
-        if detector is not None and detector.recent:
-            step, loss = detector.recent[-1]
-            if loss > 2 * abs(detector.initial_loss):
-                raise DivergedError(step, loss, detector.lowest)
+            self.divergence.update(record)
 
     def close(self) -> None:
         if self._display:
@@ -109,18 +99,6 @@ class TrainingLog(RunLog):
         for each in loggers:
             each.close()
         super().close()
-
-    def _watch(self, record: Record) -> None:
-        name = "total_nats" if "total_nats" in record else "loss_nats"
-        if record["kind"] not in ("evaluation", "train") or name not in record:
-            return
-        if self._detector is None:
-            self._detector = DivergenceDetector(self.steps, initial_loss=record[name])
-        if record["kind"] == "train":
-            self._detector.update(record["step"], record[name])
-            if self._detector.diverged:
-                since = self._detector.high_since or record["step"]
-                raise DivergedError(since, record[name], self._detector.lowest)
 
 
 def _open_display(
@@ -137,42 +115,15 @@ def _open_display(
 
 def evaluator_specs(config: TrainConfig) -> tuple[EvaluatorSpec, ...]:
     """Return the evaluators of a run: the held-out loss, those of shorthand settings, and `evaluators`."""
-    specs: list[EvaluatorSpec] = [HeldOutLoss(num_images=config.evaluate_images)]
-    if config.knn_images:
-        specs.append(KNNAccuracy(num_images=config.knn_images))
-    if config.probe_every:
-        specs.append(LinearProbe(every=config.probe_every))
-    return (*specs, *config.evaluators)
-
-
-def evaluator_measurements(
-    evaluators: Sequence[EvaluatorSpec], data: ImageDataset
-) -> Iterator[dict[str, Any]]:
-    """Yield the record of each evaluator that has images, with its `measurement`."""
-    for spec in evaluators:
-        measurement = spec.measurement(data)
-        if measurement.images:
-            text = f"{spec.label()}: {measurement.line}"
-            record = {"kind": "measurement", "step": 0, "evaluator": spec.kind, "text": text}
-            yield {**record, "measurement": measurement}
+    knn = [KNNAccuracy(num_images=config.knn_images)] if config.knn_images else []
+    probes = [LinearProbe(every=config.probe_every)] if config.probe_every else []
+    return (HeldOutLoss(num_images=config.evaluate_images), *knn, *probes, *config.evaluators)
 
 
 def validation_measurement(log: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the measurement record of the validation losses and accuracies in a log; empty without one."""
     found = (each["measurement"] for each in log if each.get("evaluator") == HeldOutLoss.kind)
     return dict(next(found, {}))
-
-
-def baseline_records(model: PretrainModel, recipe: Recipe, data: ImageDataset) -> Iterator[dict[str, Any]]:
-    """Yield the learning-free baselines on the validation and the test images of a run, named `held_out`."""
-    config = recipe.train
-    held_out = {
-        "validation": data.validation.sample(config.evaluate_images),
-        "test": data.test.sample(config.num_test_images),
-    }
-    found = measure_baselines(model, recipe.model.head, data.train, held_out, seed=config.seed)
-    for split, numbers in found.items():
-        yield {"kind": "baselines", "held_out": split, **numbers}
 
 
 def decoder_fits(recipe: Recipe, step: int, run: RunFolder, *, initially: bool) -> bool:
@@ -188,9 +139,8 @@ def decoder_fits(recipe: Recipe, step: int, run: RunFolder, *, initially: bool) 
 
 def validation_losses(records: Sequence[Mapping[str, Any]]) -> list[float]:
     """Return the validation losses of the codes in a log."""
-    return [
-        each["loss_nats"] for each in records if each.get("split") == "validation" and "loss_nats" in each
-    ]
+    evaluations = (each for each in records if each.get("split") == "validation")
+    return [each["loss_nats"] for each in evaluations if "loss_nats" in each]
 
 
 def unigram_nats(records: Sequence[Mapping[str, Any]]) -> float | None:

@@ -56,9 +56,7 @@ class Adam(_AdamSettings):
     """Adam without weight decay; beta2 is 0.95: the loss spikes with 0.999 (iGPT section 3.4, appendix)."""
 
     lr: PositiveNumber = 0.003
-    """Peak learning rate."""
     beta2: DecayRate = 0.95
-    """Decay rate of the mean of squared gradients."""
 
     def build(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
         return torch.optim.Adam(parameters, self.lr, (self.beta1, self.beta2), self.epsilon, fused=True)
@@ -73,9 +71,7 @@ class AdamW(_AdamSettings):
     """Adam with decoupled weight decay, but for norms and biases (BERT; PatchFormer section 2.1)."""
 
     lr: PositiveNumber = 2e-4
-    """Peak learning rate."""
     beta2: DecayRate = 0.999
-    """Decay rate of the mean of squared gradients."""
     weight_decay: Annotated[float, Range(low=0)] = 0.001
     """Decay of the weights per update, times the learning rate."""
 
@@ -96,7 +92,6 @@ class SGD(OptimizerSpec):
     """SGD with momentum, no weight decay (Vision Transformer, appendix B.1.1: 0.9 for fine-tuning)."""
 
     lr: PositiveNumber = 0.03
-    """Peak learning rate."""
     momentum: DecayRate = 0.9
     """Momentum."""
 

@@ -39,23 +39,35 @@ class DivergedError(RuntimeError):
 
 
 class DivergenceDetector:
-    """Reads the training losses of a run in order; `diverged` once high for a fifth of the run.
+    """Reads the log records of a run; raises DivergedError once the loss was high for a fifth of it.
 
     The median of the last 1 % of losses is high while it exceeds its minimum by a quarter of the decrease so
     far, a tenth of the initial loss, and two standard deviations; thresholds are ours (iGPT gives none).
     """
 
-    def __init__(self, steps: int, *, initial_loss: float):
-        self.steps, self.initial_loss, self.lowest = steps, initial_loss, initial_loss
+    def __init__(self, steps: int):
+        self.steps = steps
+        self.initial_loss = self.lowest = math.nan  # before the first record of a loss
         self.recent: deque[tuple[int, float]] = deque()
         self.differences: deque[float] = deque(maxlen=DIFFERENCES)
         self.high_since: int | None = None
-        self.diverged = False
 
-    def update(self, step: int, loss: float) -> None:
-        """Add the training loss at a step, unless it is not finite; a run that has diverged stays so."""
-        if self.diverged or not math.isfinite(loss):
+    def update(self, record: Mapping[str, Any]) -> None:
+        """Add a log record: the first loss is the initial one, and later ones count in training only."""
+        name = "total_nats" if "total_nats" in record else "loss_nats"
+        if record["kind"] not in ("evaluation", "train") or name not in record:
             return
+        if math.isnan(self.initial_loss):
+            self.initial_loss = self.lowest = record[name]
+        if record["kind"] == "train":
+            self._add(record["step"], record[name])
+
+    def check_end(self) -> None:
+        """Raise DivergedError if training has ended with a loss more than twice as high as at its start."""
+        if self.recent and self.recent[-1][1] > 2 * abs(self.initial_loss):
+            raise DivergedError(*self.recent[-1], self.lowest)
+
+    def _add(self, step: int, loss: float) -> None:
         if self.recent and self.high_since is None:
             self.differences.append(abs(loss - self.recent[-1][1]))
         self.recent.append((step, loss))
@@ -73,7 +85,8 @@ class DivergenceDetector:
             self.high_since, self.lowest = None, min(self.lowest, smoothed)
             return
         self.high_since = step if self.high_since is None else self.high_since
-        self.diverged = step - self.high_since >= PATIENCE * self.steps
+        if step - self.high_since >= PATIENCE * self.steps:
+            raise DivergedError(self.high_since, loss, self.lowest)
 
 
 def has_val_accuracy(record: Mapping[str, Any]) -> bool:

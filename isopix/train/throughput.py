@@ -29,9 +29,6 @@ class Throughput:
         self.steps, self.seconds, self.joules = 0, 0.0, 0.0
         self.since, self.energy_since = self._now()
 
-    def count_step(self) -> None:
-        self.steps += 1
-
     @contextmanager
     def exclude(self) -> Iterator[None]:
         """Leave out the time and energy spent inside."""

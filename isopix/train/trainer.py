@@ -104,7 +104,7 @@ class Trainer:
         """Train for one step, then log, evaluate and save what is due."""
         config = self.config
         losses, learning_rate = self._train_step()
-        self.throughput.count_step()
+        self.throughput.steps += 1
         self.stopped, late = self._agree()
         last = self.stopped or self.step == config.steps
         logs = last or self.step % config.log_every == 0

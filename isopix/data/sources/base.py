@@ -126,19 +126,15 @@ def files_below(folder: Path, name: re.Pattern[str]) -> list[Path]:
     return sorted(found)
 
 
-def split_of(name: str) -> SplitName | None:
-    """Return the split whose word a name has, set off by `-`, `_` or `.`; None if it has none."""
-    match = SPLIT_WORD.match(name)
-    return SPLIT_ALIASES[match[1]] if match else None
-
-
 def files_by_split(path: Path, name: re.Pattern[str]) -> Files:
-    """Return a file as the training split, or files below a folder by the split in their path."""
+    """Return a file as the training split, or files below a folder by the split in their path: that of the
+    first name on it with a split's word, set off by `-`, `_` or `.`.
+    """
     found: dict[SplitName, list[Path]] = {}
     unnamed: list[Path] = []
     for file in files_below(path, name):
-        splits = map(split_of, file.relative_to(path).parts)
-        split = next((each for each in splits if each is not None), None)
+        matches = map(SPLIT_WORD.match, file.relative_to(path).parts)
+        split = next((SPLIT_ALIASES[each[1]] for each in matches if each), None)
         (found.setdefault(split, []) if split else unnamed).append(file)
     require_train(found or {"train": unnamed}, path)
     return found or {"train": unnamed}

@@ -3,7 +3,6 @@
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 
 from isopix.core.random import generator
 from isopix.core.text import error_line
-from isopix.data.augment import AugmentationSpec, NoAugmentation, PadCropFlip
+from isopix.data.augment import NoAugmentation, PadCropFlip
 from isopix.data.formats import local_formats
 from isopix.data.sources.base import (
     DATASETS,
@@ -28,25 +27,6 @@ from isopix.storage.provenance import hash_bytes, hash_tree
 
 SIDE = 8  # pixels of a digit
 TEST, VALIDATION = 450, 150  # digits of translated-digits; the other 1,197 are for training
-
-
-class HubDataset(NamedTuple):
-    """The repository of a dataset, and the name of its test split."""
-
-    repository: str
-    test: str = "test"
-    holdout: float = DEFAULT_HOLDOUT
-    augment: AugmentationSpec | None = None
-
-
-# ImageNet's test labels are not public, so its validation set is the test set, as in the papers.
-HUB_DATASETS: dict[str, HubDataset] = {
-    "cifar10": HubDataset("uoft-cs/cifar10", augment=PadCropFlip()),
-    "cifar100": HubDataset("uoft-cs/cifar100", augment=PadCropFlip()),
-    "stl10": HubDataset("tanganke/stl10"),
-    "imagenet-1k": HubDataset("ILSVRC/imagenet-1k", test="validation", holdout=0.04),
-    "tiny-imagenet": HubDataset("zh-plus/tiny-imagenet", test="valid"),
-}
 
 
 def read_digits(options: ReadOptions) -> Source:
@@ -99,14 +79,16 @@ def _placed(digits: NDArray[np.uint8], rows: int, cols: int, draw: torch.Generat
     return canvas
 
 
-def read_hub(name: str, options: ReadOptions) -> Source:
+def read_hub(
+    repository: str, options: ReadOptions, *, test: str = "test", holdout: float = DEFAULT_HOLDOUT
+) -> Source:
     """Return a dataset of the Hugging Face Hub, which is kept in the cache of `datasets`."""
-    hub = HUB_DATASETS[name]
-    words: dict[SplitName, str] = {"train": "train", "test": hub.test}
-    files = {split: _download(name, hub.repository, word) for split, word in words.items()}
+    name = repository.partition("/")[2]
+    words: dict[SplitName, str] = {"train": "train", "test": test}
+    files = {split: _download(name, repository, word) for split, word in words.items()}
     splits, classes = splits_of({split: list(map(open_arrow, paths)) for split, paths in files.items()})
     content_hash = hash_tree({f"{i} {file.name}": file for i, file in enumerate(chain(*files.values()))})
-    return with_class_names(Source(name, splits, (), content_hash, hub.holdout, fixed=True), classes)
+    return with_class_names(Source(name, splits, (), content_hash, holdout, fixed=True), classes)
 
 
 def _download(name: str, repository: str, split: str) -> list[Path]:
@@ -127,5 +109,10 @@ def _download(name: str, repository: str, split: str) -> list[Path]:
 # Not augmented in fine-tuning: mirror images of digits are other characters.
 DATASETS["digits"] = NamedDataset(read_digits, NoAugmentation())
 DATASETS["translated-digits"] = NamedDataset(read_translated_digits, NoAugmentation())
-for each, dataset in HUB_DATASETS.items():
-    DATASETS[each] = NamedDataset(partial(read_hub, each), dataset.augment)
+DATASETS["cifar10"] = NamedDataset(partial(read_hub, "uoft-cs/cifar10"), PadCropFlip())
+DATASETS["cifar100"] = NamedDataset(partial(read_hub, "uoft-cs/cifar100"), PadCropFlip())
+DATASETS["stl10"] = NamedDataset(partial(read_hub, "tanganke/stl10"))
+# ImageNet's test labels are not public, so its validation set is the test set, as in the papers.
+IMAGENET = partial(read_hub, "ILSVRC/imagenet-1k", test="validation", holdout=0.04)
+DATASETS["imagenet-1k"] = NamedDataset(IMAGENET)
+DATASETS["tiny-imagenet"] = NamedDataset(partial(read_hub, "zh-plus/tiny-imagenet", test="valid"))

@@ -35,17 +35,17 @@ def _split(count: int) -> Split:
 def test_every_image_is_seen_once_per_epoch(count: int, size: int, seed: int) -> None:
     batches = Batches(_split(count), batch_size=size, seed=seed)
     steps = 3 * batches.steps_per_epoch
-    seen = torch.cat([batches.indices(step) for step in range(steps)])
+    seen = torch.cat([batches.order.indices(step) for step in range(steps)])
     for epoch in range(len(seen) // count):
         assert seen[epoch * count : (epoch + 1) * count].sort().values.tolist() == list(range(count))
 
 
 def test_a_step_depends_on_its_number_and_the_seed_alone() -> None:
     in_order, backwards, other = (Batches(_split(10), batch_size=4, seed=seed) for seed in (1, 1, 2))
-    forth = [in_order.indices(step).tolist() for step in range(8)]
-    back = [backwards.indices(step).tolist() for step in reversed(range(8))]
+    forth = [in_order.order.indices(step).tolist() for step in range(8)]
+    back = [backwards.order.indices(step).tolist() for step in reversed(range(8))]
     assert forth == back[::-1]
-    assert forth[0] not in (other.indices(0).tolist(), forth[5])  # of another epoch
+    assert forth[0] not in (other.order.indices(0).tolist(), forth[5])  # of another epoch
     images, labels = in_order.batch(1)
     assert images[:, 0, 0, 0].tolist() == labels.tolist() == forth[1]
     assert steps_per_epoch(45_000, 128) == 352  # iGPT's warm-up on CIFAR
@@ -118,7 +118,7 @@ def test_stop_signals_do_not_end_a_worker_and_a_killed_one_is_reported(splits: d
 
     text = refusal(read_on, kind=RuntimeError)
     assert text.startswith("a worker process that decodes images has ended ("), text
-    assert torch.equal(batches.batch(5)[0], splits["pixels"].images[batches.indices(5)]), "others start"
+    assert torch.equal(batches.batch(5)[0], splits["pixels"].images[batches.order.indices(5)]), "others start"
     batches.close()
     assert _ended(_children() - before)
 

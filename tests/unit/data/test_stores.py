@@ -10,7 +10,7 @@ import pytest
 import torch
 from PIL import Image, features
 
-from isopix.core.types import StoredImages, concat_images, image_batches, select_images
+from isopix.core.types import StoredImages, image_batches
 from isopix.data import store
 from isopix.data.augment import ScaleCrop
 from isopix.data.cache import cached_source
@@ -61,12 +61,12 @@ def test_indexing_selecting_and_joining_are_those_of_tensors(
     assert torch.equal(images[index], whole[index])
     order = torch.tensor([20, 3, 11, 25, 8, 9, 22, 1, 19])
     chosen = [
-        select_images(concat_images(select_images(each, torch.arange(15, 2, -1)), each), order)
-        for each in (images, whole)
+        each.select(torch.arange(15, 2, -1)).concat(each).select(order).images
+        for each in (Split(images), Split(whole))
     ]
     assert isinstance(chosen[0], FileImages)
     assert torch.equal(chosen[0][index], chosen[1][index])
-    assert torch.equal(concat_images(images, whole), torch.cat([whole, whole]))
+    assert torch.equal(Split(images).concat(Split(whole)).images, torch.cat([whole, whole]))
     batches = list(image_batches(images, 8))
     assert [len(batch) for batch in batches] == [8, 8, 5]
     assert torch.equal(torch.cat(batches), whole)

@@ -161,7 +161,7 @@ def test_a_run_needs_its_plugin_and_with_a_corrected_one_says_so(
         records = log.read_log(tmp_path / "run" / "log.jsonl")
         assert [record["text"].endswith(text) for record in records if record["kind"] == "note"] == [True]
         assert records[-1]["step"] == 4
-        assert load_run(tmp_path / "run", device=CPU).changes == ()
+        assert load_run(tmp_path / "run", device=CPU).warnings == ()
         for path, expected in (
             ("environment.json", then),
             ("checkpoints/step-00000004/environment.json", now),
@@ -170,7 +170,7 @@ def test_a_run_needs_its_plugin_and_with_a_corrected_one_says_so(
             assert recorded["sha256"] == expected
         assert [each["sha256"] for each in with_provenance({})["plugins"]] == [now]
         older = min((tmp_path / "run" / "checkpoints").iterdir())
-        [change] = load_run(older, device=CPU).changes
+        [change] = load_run(older, device=CPU).warnings
         assert change.endswith(text)
     monkeypatch.setattr(parts, "_PLUGINS", {})
     assert "plugins" not in with_provenance({})

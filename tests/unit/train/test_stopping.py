@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from isopix.train.stopping import DivergenceDetector, EarlyStopping, chance_level_warning
+from isopix.train.stopping import DivergedError, DivergenceDetector, EarlyStopping, chance_level_warning
 
 STEPS, EVERY = 10_000, 10
 CHANCE = math.log(512)
@@ -18,11 +18,11 @@ def noisy(losses: np.ndarray, deviation: float, seed: int = 0) -> np.ndarray:
     return losses + deviation * np.random.default_rng(seed).standard_normal(len(losses))
 
 
-def detect(losses: np.ndarray) -> DivergenceDetector:
-    detector = DivergenceDetector(STEPS, initial_loss=CHANCE)
-    for time, loss in zip(TIME, losses, strict=True):
-        detector.update(round(time * STEPS), float(loss))
-    return detector
+def detect(losses: np.ndarray, steps: int = STEPS, initial: float = CHANCE) -> None:
+    detector = DivergenceDetector(steps)
+    detector.update({"kind": "evaluation", "step": 0, "loss_nats": initial})
+    for number, loss in enumerate(losses.tolist(), 1):
+        detector.update({"kind": "train", "step": number * steps // len(losses), "loss_nats": loss})
 
 
 def rise(at: float, height: float, lasts: float) -> np.ndarray:
@@ -54,16 +54,16 @@ DIVERGED = {
 @pytest.mark.parametrize("deviation", [0.0, 0.2])
 @pytest.mark.parametrize("curve", NOT_DIVERGED)
 def test_a_run_that_may_still_be_the_best_has_not_diverged(curve: str, deviation: float) -> None:
-    assert not detect(noisy(NOT_DIVERGED[curve], deviation)).diverged
+    detect(noisy(NOT_DIVERGED[curve], deviation))
 
 
 @pytest.mark.parametrize("deviation", [0.0, 0.2])
 @pytest.mark.parametrize("curve", DIVERGED)
 def test_a_loss_that_has_risen_for_good_has_diverged_from_its_rise_on(curve: str, deviation: float) -> None:
     losses, rose = DIVERGED[curve]
-    found = detect(noisy(losses, deviation))
-    assert found.diverged
-    assert found.high_since == pytest.approx(rose * STEPS, abs=0.015 * STEPS)
+    with pytest.raises(DivergedError) as raised:
+        detect(noisy(losses, deviation))
+    assert raised.value.step == pytest.approx(rose * STEPS, abs=0.015 * STEPS)
 
 
 @pytest.mark.parametrize(
@@ -74,10 +74,10 @@ def test_the_noise_of_small_batches_is_rarely_a_rise(initial: float, final: floa
     diverged = 0
     for seed in range(100):
         noise = deviation * np.random.default_rng(seed).standard_normal(100)
-        detector = DivergenceDetector(100, initial_loss=initial)
-        for step, each in enumerate(noise, 1):
-            detector.update(step, float(final + (initial - final) * math.exp(-step / 10) + each))
-        diverged += detector.diverged
+        try:
+            detect(final + (initial - final) * np.exp(-np.arange(1, 101) / 10) + noise, 100, initial)
+        except DivergedError:
+            diverged += 1
     assert diverged <= 2
 
 
