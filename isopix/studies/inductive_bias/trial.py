@@ -18,7 +18,7 @@ from isopix.core.config import from_dict, to_dict
 from isopix.core.device import select_device
 from isopix.core.random import generator
 from isopix.core.signals import handle_stop_signals
-from isopix.core.text import error_line, naming
+from isopix.core.text import naming
 from isopix.core.types import Images
 from isopix.data.dataset import ImageDataset, load_dataset
 from isopix.data.splits import Split
@@ -119,7 +119,7 @@ def run_trial(spec: TrialSpec, device: str, threads: int | None) -> None:
     except KeyboardInterrupt:
         pass
     except Exception as error:
-        spec.fail(error_line(error), traceback=format_exc())
+        spec.fail(str(error).strip().partition("\n")[0] or type(error).__name__, traceback=format_exc())
 
 
 def _train(spec: TrialSpec, device: torch.device) -> LRTrial | None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from isopix.core.config import from_dict, to_dict
-from isopix.core.text import error_line, printable_lines
+from isopix.core.text import printable_lines
 from isopix.recipes.published import TableRow
 from isopix.reporting.section import PageFigure, write_page
 from isopix.runs.resume import check_same_settings, folder_of_runs
@@ -56,7 +56,8 @@ class Reproduction:
         try:
             record, selection = trial.run(run_verb, self.path / "runs")
         except (ValueError, RuntimeError) as error:
-            return self._write(trial, replace(state, status="failed", reason=error_line(error)))
+            reason = str(error).strip().partition("\n")[0] or type(error).__name__
+            return self._write(trial, replace(state, status="failed", reason=reason))
         record = record.resolve()
         if record.is_relative_to(self.path):
             record = record.relative_to(self.path)  # so that the folder can be moved

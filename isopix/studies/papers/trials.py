@@ -9,7 +9,6 @@ from typing import Any
 
 from isopix.core.config import to_dict
 from isopix.core.overrides import override, parse
-from isopix.core.text import error_line
 from isopix.data.dataset import DataConfig
 from isopix.finetuning.results import EvaluationResult
 from isopix.probing.results import LowDataResult, ProbeResult
@@ -166,7 +165,7 @@ class FineTune(ProtocolTrial):
         try:
             self.network.finetune(run_verb, runs, run, (*self.settings, *words, NO_TEST))
         except RuntimeError as error:  # it diverged; others may not
-            return TriedRun(words, run.name, problem=error_line(error))
+            return TriedRun(words, run.name, problem=str(error).partition("\n")[0])
         return TriedRun(words, run.name, *kept_weights(run))
 
     def _refit(self, run_verb: RunVerb, runs: Path, best: "TriedRun") -> Path:
