@@ -18,7 +18,7 @@ from tests.unit.data.refusal import refusal
 
 
 def load(path: Path, bad_files_csv: Path | None = None, **changes: object) -> ImageDataset:
-    data = DataConfig(source=str(path), rows=8, cols=8)
+    data = DataConfig(source=str(path), rows=8, cols=8, store="pixels")
     return load_dataset(override(data, changes), bad_files_csv=bad_files_csv)
 
 
