@@ -1,5 +1,6 @@
 """What goes wrong in a command is one line, and its exit code; messages besides the results."""
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ from PIL import Image
 
 from isopix.recipes import registry
 from tests.smoke.conftest import QUICK, Run, done, refused
+from tests.smoke.test_extend import EXAMPLES
 
 
 def test_a_non_finite_loss_after_every_rollback(isopix: Run) -> None:
@@ -34,8 +36,11 @@ def test_a_second_ctrl_c_prints_the_resume_command(isopix: Run, monkeypatch: pyt
 
     monkeypatch.setattr("isopix.runs.resume.train_recipe", interrupted)
     message = "interrupted; last checkpoint: {}/checkpoints/step-00000025; resume with: isopix {}"
-    answer = isopix("pretrain", "igpt.digits", "--out", "my run")
-    refused(answer, message.format("my run", "resume 'my run'"), code=130)
+    monkeypatch.setattr("isopix.runs.resume.check_loggers", lambda names: None)  # which are not installed
+    files = [str((EXAMPLES / name).resolve()) for name in ("gated_mlp.py", "gray_codec.py")]
+    words = ["--plugin", files[0], "--plugin", files[1], "--logger", "wandb", "--logger", "trackio"]
+    answer = isopix("pretrain", "igpt.digits", "--out", "my run", *words)
+    refused(answer, message.format("my run", shlex.join(["resume", "my run", *words])), code=130)
     Path("runs/demo/1/ar").mkdir(parents=True)
     Path("my run/checkpoints").rename("runs/demo/1/bert")
     Path("runs/demo/1/bert").rename("runs/demo/1/ar/checkpoints")

@@ -74,6 +74,7 @@ def test_training_that_learns_nothing_and_weights_that_differ_are_failures(
     ("words", "message"),
     [
         (["doctor"], "isopix: broken: torch\n"),
+        (["doctor", "--json"], "isopix: broken: torch\n"),
         (["plan", "igpt.s"], "isopix: libcudart is missing; isopix doctor checks the installation\n"),
     ],
 )
