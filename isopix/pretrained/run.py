@@ -166,7 +166,7 @@ def training_result(
     loss = "loss_nats" if recipe.predicts_codes else "class_nats"
     tested = [each for each in evaluations if each["split"] == "test"]
     weights_step = tested[-1]["step"] if tested else status.step
-    evaluations = [each for each in evaluations if each["step"] <= weights_step]
+    evaluations = [each for each in evaluations if each["step"] == weights_step]
     applicable = {
         "evaluate": status.can_evaluate,
         "probe": status.can_probe,

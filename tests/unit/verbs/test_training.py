@@ -75,14 +75,19 @@ def stopped_at_2(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("stopped_at_2")
-def test_a_stop_saves_and_resume_continues(run: TrainingResult, tmp_path: Path) -> None:
-    words = [*TINY, "checkpoint_every=1"]
+def test_a_stop_saves_and_resume_continues(
+    run: TrainingResult, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    words = [*TINY, "checkpoint_every=1", "evaluate_every=4"]
     with pytest.raises(isopix.Interrupted, match="stopped at step 2 and saved") as caught:
         isopix.pretrain("igpt.digits", *words, out=tmp_path / "run", limit=LIMIT, **CPU)
     stopped = caught.value.result
-    assert (stopped.step, stopped.finished) == (2, False)
+    assert (stopped.step, stopped.finished, stopped.losses) == (2, False, {})  # validation was at step 0
     assert f"stopped and saved at step 2; resume with: isopix resume {stopped.path}" in repr(stopped)
     assert isopix.resume(stopped, **CPU).finished
+    assert "nothing is left to train" not in caplog.text
+    assert isopix.resume(stopped, **CPU).finished
+    assert "has all its steps (4); nothing is left to train" in caplog.text
     assert (tmp_path / "run" / WEIGHTS).read_bytes() == (Path(run) / WEIGHTS).read_bytes()
 
 
