@@ -74,6 +74,12 @@ def test_a_color_is_the_first_bits_of_the_mean_of_each_channel(side: int, bits: 
         assert codes[1, position, code] == (red * 2**bits + green) * 2**bits + blue
 
 
+def test_a_mean_just_below_a_color_has_the_color_below() -> None:
+    images = torch.full((1, 3, 16, 16), 224, dtype=torch.uint8)
+    images[..., 0, 0] -= 1
+    assert MeanColorSpec(patch_size=16).build(Grid(1, 1)).encode(images).item() == 0o666
+
+
 def test_a_full_patch_is_each_channel_of_each_of_its_pixels() -> None:
     images = draw(FullPatchSpec(patch_size=4))
     codec = FullPatchSpec(patch_size=4).build(GRID)

@@ -122,6 +122,12 @@ def test_codes_of_a_patch_are_laid_out_as_its_pixels() -> None:
     assert torch.equal(code_map(pixels.encode(ramp), pixels), ramp.long())
 
 
+def test_what_is_masked_or_in_the_loss_is_not_visible() -> None:
+    mask, in_loss = (torch.arange(20).reshape(1, 20, 1) % n == 0 for n in (2, 3))
+    batch = TrainingBatch.with_equal_weights(HELD_OUT[:1], mask, CODEC.encode(HELD_OUT[:1]), in_loss)
+    assert batch.masked_codes(CODEC).visible.flatten().tolist() == [math.gcd(i, 6) == 1 for i in range(20)]
+
+
 def some_codes(channels: int = 2) -> MaskedCodes:
     draw = generator(0, "codes")
     codes = torch.randint(4, (3, channels, 6, 7), generator=draw)

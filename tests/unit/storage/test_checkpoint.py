@@ -59,7 +59,10 @@ def test_a_checkpoint_of_a_step_is_replaced_by_a_newer_save(tmp_path):
     ("changes", "reason"),
     [
         ({"format": 1}, "manifest.json has format 1; this version reads 2: convert the run with"),
-        ({"files": {"../model.safetensors": {}}}, "manifest.json lists '../model.safetensors', which is not"),
+        *(
+            ({"files": {f"{start}../a.json": {}}}, f"manifest.json lists '{start}../a.json', which is not")
+            for start in ("", "/", "model/", "model.json/../", "model/a.safetensors/../../")
+        ),
     ],
 )
 def test_a_manifest_of_another_format_or_place_is_refused(tmp_path, changes, reason):
