@@ -51,7 +51,7 @@ def igpt_numbers() -> str:
         "Published: mean, and ± standard deviation over 5 subsets of the labels. Ours: one network at 32×32, "
         "and two seeds at 16×16 (mean ± std), trained on "
         f"{large['images_seen']:,} and {small['images_seen']:,} images on two CPU cores; the paper's "
-        "networks processed 128,000,000. The numbers show the distance, and do not test the paper."
+        "networks processed 128,000,000. These runs are too small to test the paper's claims."
     )
     return table(("measurement", "published", "isopix, `igpt.tiny`"), rows) + f"\n{note}\n"
 

@@ -169,7 +169,7 @@ class Table:
     rows: Sequence[Sequence[object]]
 
     def text(self, width: int | None = None, *, ascii_only: bool = False) -> str:
-        """Return lines of text of at most `width` characters, in which long values are wrapped."""
+        """Return lines of at most `width` characters, long values wrapped; without rows, the caption."""
         table = RichTable(box=ASCII2 if ascii_only else SIMPLE_HEAD, show_edge=False, pad_edge=False)
         for index, column in enumerate(self.columns):
             table.add_column(Text(printable(column)), justify="right" if self.is_numeric(index) else "left")
@@ -178,7 +178,7 @@ class Table:
         console = Console(width=width or WIDE, color_system=None, legacy_windows=False)
         with console.capture() as captured:
             console.print(table)
-        lines = [line.rstrip() for line in captured.get().splitlines()]
+        lines = [line.rstrip() for line in captured.get().splitlines() if self.rows]
         return "\n".join([printable(self.caption), *lines])
 
     def html(self) -> str:

@@ -11,6 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from isopix.core.random import generator
+from isopix.core.text import count_of
 from isopix.core.types import Groups, Images, Labels
 from isopix.data.store import FileImages
 
@@ -164,7 +165,7 @@ def held_out_indices(
         sizes.append(size)
         taken += size
     if taken >= count:
-        problem = f"{count} training images are too few to hold out {taken} of them"
+        problem = f"cannot hold out {taken} of {count_of(count, 'training image')}"
         raise ValueError(f"{problem}; give more, or pretrain with data.holdout=0")
     *held_out, kept = torch.split(order, [*sizes, count - taken])
     return tuple(part.sort().values for part in (kept, *held_out))

@@ -82,9 +82,11 @@ def completion_mask(mask: MaskLike, codec: Codec, count: int, *, seed: int = 0) 
 
 
 def chosen_mask(codec: Codec, *, rows: int | None, mask: MaskLike | None) -> MaskLike:
-    """Return the mask, that of `rows`, or that of half the rows. Raises ValueError for both."""
+    """Return the mask, that of `rows`, or that of half the rows. Raises ValueError for both or wrong rows."""
     if rows is not None and mask is not None:
         raise ValueError(f"rows {rows} and mask {mask_label(mask)} are both given; give one of them")
+    if rows is not None and not 0 < rows < codec.grid.rows:
+        raise ValueError(f"rows {rows} is out of range; allowed: 1 to {codec.grid.rows - 1}")
     return f"rows:{codec.grid.rows // 2 if rows is None else rows}" if mask is None else mask
 
 

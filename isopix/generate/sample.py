@@ -39,6 +39,7 @@ RECOMPILE_LIMIT = 64  # each model, precision and batch size is compiled about t
 CACHE_FRACTION = 0.5  # of the free memory, for the caches of all images, or the logits
 LOGIT_BYTES = 32  # of each: logits, their logarithms, probabilities, and their sums in float64
 TOKEN_COPIES = 32  # of width float32 numbers, which a block holds of each token
+GenerationVerb = Literal["sample", "complete", "reconstruct"]
 NextLogits = Float[Tensor, "B Q K"]
 NextCodes = Codes  # [B 1 Q]
 NextNumbers = Float64[Tensor, "B Q"]  # uniform, from 0 to 1
@@ -47,7 +48,7 @@ SampledImages = UInt8[Tensor, "_ 3 H W"]  # as many as requested
 Stream = tuple[int, str, int]  # seed, purpose and number of the image: of `core.random.generator`
 
 
-def require(model: PretrainModel, verb: Literal["sample", "complete", "reconstruct"]) -> None:
+def require(model: PretrainModel, verb: GenerationVerb) -> None:
     """Raise ValueError, which says what the network can be asked for, if it cannot be asked for this."""
     head, objective = model.network.head, model.objective
     fits = {

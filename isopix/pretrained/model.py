@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -31,7 +31,7 @@ from isopix.generate.complete import (
 )
 from isopix.generate.mask import MaskLike, chosen_mask, completion_mask
 from isopix.generate.results import DEFAULT_PASSES, DEFAULT_SAMPLING, Passes, SamplingConfig
-from isopix.generate.sample import SampledImages, require, sample_images
+from isopix.generate.sample import GenerationVerb, SampledImages, require, sample_images
 from isopix.model.heads import ClassLogits
 from isopix.objectives.base import nll_per_image
 from isopix.pretrained.feature_extractor import FeatureExtractor, inference
@@ -194,7 +194,7 @@ class PretrainedModel(FeatureExtractor):
         chosen = chosen_mask(codec, rows=rows, mask=mask)
         return Prompt(inputs, completion_mask(chosen, codec, len(inputs), seed=seed), each)
 
-    def require(self, verb: Literal["sample", "complete", "reconstruct"]) -> None:
+    def require(self, verb: GenerationVerb) -> None:
         require(self.loaded.model, verb)
         self.loaded.require_decoder(verb)
 

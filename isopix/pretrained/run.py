@@ -13,6 +13,7 @@ from isopix.core.config import from_dict
 from isopix.core.device import DeviceLike, Precision, native_precision, select_device
 from isopix.core.text import command_line
 from isopix.core.verb import checked
+from isopix.generate.sample import GenerationVerb
 from isopix.model.backbone import FeatureKind
 from isopix.model.network import evaluation_mode
 from isopix.model.positions import Pool
@@ -125,13 +126,15 @@ def require_writable(path: Path) -> None:
 
 @contextmanager
 def open_run(
-    source: RunLike, device: DeviceLike, *, writes: str = ""
+    source: RunLike, device: DeviceLike, *, writes: str = "", verb: GenerationVerb | None = None
 ) -> Iterator[tuple[RunFolder | None, PretrainedModel]]:
     """Yield the folder, None for a model, and the newest intact network of a run, in evaluation mode."""
     if isinstance(source, PretrainedModel):
         with evaluation_mode(source):
             yield None, source
     else:
+        if verb and (shipped := find_model(Path(source))) != Path(source):
+            PretrainedModel(load_network(shipped, device)).require(verb)  # before it is copied
         folder = run_folder(source)
         if writes:
             require_writable(folder.path / writes)
@@ -166,7 +169,7 @@ def training_result(
     loss = "loss_nats" if recipe.predicts_codes else "class_nats"
     tested = [each for each in evaluations if each["split"] == "test"]
     weights_step = tested[-1]["step"] if tested else status.step
-    evaluations = [each for each in evaluations if each["step"] <= weights_step]
+    evaluations = [each for each in evaluations if each["step"] == weights_step]
     applicable = {
         "evaluate": status.can_evaluate,
         "probe": status.can_probe,

@@ -156,7 +156,7 @@ class ProbeResult(Result):
         if self.gain:
             low, high = map(signed_points, self.gain.interval)
             gained = f"{signed_points(self.gain.difference)} points ({low} to {high})"
-            yield f"difference from {self.gain.baseline}, the best", gained
+            yield f"difference from the best baseline ({self.gain.baseline})", gained
 
 
 def _row(name: str, own: LayerScore, untrained: float | None, *, validated: bool = True) -> tuple[str, ...]:

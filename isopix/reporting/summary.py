@@ -34,7 +34,8 @@ def headline(runs: Mapping[str, RunRecord]) -> str:
     parts, alone = list[str](), len(runs) == 1
     if probes:
         best = max(probes, key=lambda name: probes[name].accuracy)
-        parts.append(_probed(probes[best], "" if alone else f" ({best}, the highest of {len(probes)})"))
+        of_several = f", the highest of {len(probes)}" if len(probes) > 1 else ""
+        parts.append(_probed(probes[best], "" if alone else f" ({best}{of_several})"))
     for name, run in runs.items():
         if found := training.finetune_accuracy(run):
             bounds = f"95\u00a0% interval {percent(found.low)} to {percent(found.high)}"

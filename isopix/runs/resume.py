@@ -32,12 +32,11 @@ from isopix.runs.training_log import RunObserver, validation_measurement
 from isopix.storage.atomic import exclusive_lock, is_temporary, read_json, write_json
 from isopix.storage.checkpoint import prune
 from isopix.storage.log import read_log, read_valid_records
-from isopix.storage.run_folder import RunFolder, require_new
+from isopix.storage.run_folder import FOLDER_LOCK, SETTINGS, RunFolder, require_new
 from isopix.train.parallel import process_group
 from isopix.train.stopping import CAUSES, best_evaluation
 
 logger = logging.getLogger("isopix")
-FOLDER_LOCK, SETTINGS = "folder.lock", "folder.settings"  # of a folder of runs; each has its own lock, too
 WITHOUT_EFFECT = ("data.store", "data.workers")  # ends of the names of settings that change no number
 
 
@@ -225,9 +224,12 @@ def train_in_processes(
 def resume_in_processes(out: Path, *, device: DeviceLike, loggers: Sequence[str]) -> RunStatus:
     """Resume a run. Raises ValueError if there is nothing to resume or the data have changed."""
     check_loggers(loggers)
-    recipe = saved_recipe(out)
+    saved = find_checkpoint(out, ())
+    recipe = saved.recipe
     open_source(recipe.data)
     begin_work(recipe.train.check_ranks)
+    if saved.state.step == recipe.train.steps:
+        logger.warning("%s has all its steps (%d); nothing is left to train", out, recipe.train.steps)
     with process_group(device) as where:
         recipe.train.check_ranks(ranks.num_ranks())
         return resume_run(out, device=where, observer=RunObserver(loggers=loggers))

@@ -21,14 +21,14 @@ from isopix.recipes.recipe import Recipe
 from isopix.runs.load import LoadedRun, find_checkpoint
 from isopix.runs.pretrain import check_data, require_validation
 from isopix.runs.results import LRSearchResult, LRTrial, TrialStatus, best_trial, worsened
-from isopix.runs.resume import FOLDER_LOCK, folder_of_runs, require_memory, train_or_resume
+from isopix.runs.resume import folder_of_runs, require_memory, train_or_resume
 from isopix.runs.start import TrainingStart, prepare_finetune
 from isopix.runs.state import MODEL, read_environment
 from isopix.runs.training_log import RunObserver, unigram_nats, validation_measurement
 from isopix.storage.log import read_log
 from isopix.storage.provenance import settings_hash
 from isopix.storage.result import Measurement
-from isopix.storage.run_folder import RunFolder, require_new
+from isopix.storage.run_folder import FOLDER_LOCK, RunFolder, require_new
 from isopix.train.stopping import DivergedError, best_evaluation, chance_level_warning, has_val_accuracy
 from isopix.train.train_step import NonFiniteError
 from isopix.train.trainer import Record

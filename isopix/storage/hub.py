@@ -16,14 +16,12 @@ PICKLE_PATTERN = "pytorch_model*.bin"  # downloaded only where there are no safe
 
 def resolve_path(name_or_path: str | os.PathLike[str], kind: str = "run folder") -> Path:
     """Return a local folder as it is, or the local copy of a model on the Hub, in the Hub's own cache."""
-    path = Path(name_or_path)
+    path, name = Path(name_or_path), str(name_or_path)
     if path.exists():
         return path
-    if not REPO_ID.fullmatch(str(name_or_path)):
-        raise ValueError(
-            f"'{name_or_path}' is neither a {kind} nor the name of a model on the Hub (owner/name)"
-        )
-    return _download(str(name_or_path), kind)
+    if not REPO_ID.fullmatch(name):
+        raise ValueError(f"'{name}' is neither a {kind} nor the name of a model on the Hub (owner/name)")
+    return _download(name, kind)
 
 
 def upload(folder: Path, name: str, *, private: bool) -> str:
@@ -49,6 +47,8 @@ def _download(name: str, kind: str) -> Path:
             return folder
         return Path(download(allow_patterns=[*ALLOW_PATTERNS, PICKLE_PATTERN]))
     except Exception as error:
+        if Path(name).parent.is_dir():
+            raise ValueError(f"{kind} '{name}' does not exist (Hub: {type(error).__name__})") from error
         wrong_name = any(base.__name__ == NOT_FOUND for base in type(error).__mro__)
         raise (ValueError if wrong_name else RuntimeError)(
             f"'{name}' is neither a {kind} nor a model that the Hub provides ({error_line(error)}); "

@@ -24,6 +24,7 @@ START_FILES = (
     "bad-files.csv",
     atomic.LOCK_FILE,
 )
+FOLDER_LOCK, SETTINGS = "folder.lock", "folder.settings"  # of a folder of runs; each has its own lock, too
 KNOWN_BY = ("checkpoints", atomic.LOCK_FILE)  # a start creates the lock first, and deletes these last
 
 
@@ -119,6 +120,9 @@ class RunFolder:
             reason = "has no checkpoints yet: its number of steps is still to be selected"
             raise ValueError(f"{path} {reason}; resume with: {again}")
         if not run.recipe.is_file():
+            names = {each.name for each in path.iterdir() if not atomic.is_temporary(each)}
+            if FOLDER_LOCK in names <= {FOLDER_LOCK, SETTINGS}:
+                raise ValueError(f"{path} has nothing saved yet; the command that began it starts it again")
             raise ValueError(f"{path} has no recipe.json; it is not a run folder")
         return run
 

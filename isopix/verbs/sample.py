@@ -32,7 +32,7 @@ def sample(
     from isopix.pretrained.images import nearest_training, save_picture
     from isopix.pretrained.run import open_run
 
-    with open_run(run, device, writes="samples") as (folder, model):
+    with open_run(run, device, writes="samples", verb="sample") as (folder, model):
         images = model.sample(count, sampling=sampling, seed=seed)
         distances, others = nearest_training(model.loaded, images) if nearest else (None, None)
     result = results.SampleResult(
@@ -103,7 +103,7 @@ def complete(
     from isopix.pretrained.images import prompt_images, save_picture
     from isopix.pretrained.run import open_run
 
-    with open_run(run, device, writes="samples") as (folder, model):
+    with open_run(run, device, writes="samples", verb="complete") as (folder, model):
         model.require("complete")
         codec, step = model.network.codec, model.loaded.step
         chosen = masks.chosen_mask(codec, rows=rows, mask=mask)
@@ -155,7 +155,7 @@ def reconstruct(
     from isopix.pretrained.images import prompt_images, save_picture
     from isopix.pretrained.run import open_run
 
-    with open_run(run, device, writes="samples") as (folder, model):
+    with open_run(run, device, writes="samples", verb="reconstruct") as (folder, model):
         model.require("reconstruct")
         inputs, measured = prompt_images(model.loaded, images, data, split, count, limit)
         found = model.reconstruct(inputs, seed=seed)

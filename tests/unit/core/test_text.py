@@ -50,6 +50,10 @@ def test_paths_next_to_a_missing_one(tmp_path: Path) -> None:
     assert similar_paths(tmp_path / "hidden") == similar_paths(tmp_path / "no" / "folder") == []
 
 
+def test_a_table_without_rows_is_its_caption() -> None:
+    assert Table("colors", ["", "pixels"], []).text() == "colors"
+
+
 def test_values_of_a_table_are_escaped_in_html() -> None:
     html = Table("a <b>", ["<i>"], [["<script>"]]).html()
     assert all(each in html for each in ("a &lt;b&gt;", "&lt;i&gt;", "&lt;script&gt;"))

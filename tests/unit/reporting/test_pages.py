@@ -186,7 +186,10 @@ def test_a_classifier_has_its_accuracy_and_the_layer_of_its_own_pool(tmp_path: P
     text = card(run.path)
     assert "Test accuracy: **60.0 %** (53.0 % to 67.0 %, 95 %), 180 test images of digits." in text
     assert "layer=2" in text
-    assert headline({"run": read_run(run)}).replace("\u00a0", " ").startswith("Probe test accuracy: 30.0 %")
+    record = read_run(run)
+    assert headline({"run": record}).replace("\u00a0", " ").startswith("Probe test accuracy: 30.0 %")
+    two = headline({"run": record, "other": replace(record, results=[])})
+    assert two.replace("\u00a0", " ").startswith("Probe test accuracy (run): 30.0 %")
 
 
 def test_transformers_supports_autoregressive_models_only(tmp_path: Path) -> None:

@@ -15,11 +15,12 @@ from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.runs import series
 from isopix.runs.results import LRSearchResult, LRTrial
-from isopix.runs.resume import FOLDER_LOCK, SETTINGS, folder_of_runs
+from isopix.runs.resume import SETTINGS, folder_of_runs
 from isopix.runs.series import check_trial, lr_grid, run_lr_search, trial_folder
 from isopix.runs.start import TrainingStart
 from isopix.runs.training_log import RunObserver
 from isopix.storage import checkpoint, log
+from isopix.storage.run_folder import FOLDER_LOCK
 from tests.trained import train
 
 CPU = torch.device("cpu")

@@ -53,6 +53,9 @@ def test_a_name_is_loaded_from_the_package_and_nothing_is_written(tmp_path: Path
 
 
 def test_what_is_made_with_a_model_is_in_a_copy(caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(ValueError, match="cannot sample images; try isopix complete"):
+        isopix.sample("igpt.tiny_bert", device="cpu")
+    assert not COPIES.exists()  # nothing is made
     first = isopix.sample("igpt.digits", count=1, device="cpu")
     assert first.path.parent == COPIES / "igpt.digits/samples"
     assert [each.message for each in caplog.records if "comes with isopix" in each.message]

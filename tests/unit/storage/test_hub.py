@@ -23,11 +23,16 @@ def test_neither_folder_nor_hub_name_is_refused(name: str, monkeypatch: pytest.M
         hub.resolve_path(name)
 
 
-def test_a_missing_folder_like_a_hub_name_is_neither(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_folder_like_a_hub_name_is_neither(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     not_found = type("RepositoryNotFoundError", (Exception,), {})  # as in huggingface_hub
     gated = type("GatedRepoError", (not_found,), {})
     library(monkeypatch, snapshot_download=Mock(side_effect=gated("401 Client Error. (Request ID: 1)")))
-    with pytest.raises(ValueError, match=r"^'runs/digts' is neither a run folder nor a model that .*401"):
+    with pytest.raises(ValueError, match=r"^'owner/digts' is neither a run folder nor a model that .*401"):
+        isopix.load("owner/digts")
+    (tmp_path / "runs").mkdir()
+    missing = r"^run folder 'runs/digts' does not exist \(Hub: GatedRepoError\)$"
+    with pytest.raises(ValueError, match=missing):
         isopix.load("runs/digts")
 
 

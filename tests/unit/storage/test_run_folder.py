@@ -49,6 +49,9 @@ def test_a_run_is_opened_and_what_is_none_is_named(run, tmp_path):
     assert RunFolder.open(run.path) == run
     assert refusal(RunFolder.open, tmp_path / "x") == f"run folder {tmp_path / 'x'} does not exist"
     assert refusal(RunFolder.open, tmp_path) == f"{tmp_path} has no recipe.json; it is not a run folder"
+    (tmp_path / "begun/.tmp-selection-1").mkdir(parents=True)
+    (tmp_path / "begun/folder.lock").touch()
+    assert "begun has nothing saved yet" in refusal(RunFolder.open, tmp_path / "begun")
     for folder, advice in (
         (run.checkpoints, f"give {run.path}"),
         (tmp_path / "a" / "b", "it is a saved model"),
