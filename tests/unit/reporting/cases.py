@@ -46,7 +46,7 @@ def measurement(**changes: Any) -> Measurement:
 def scores(accuracies: Sequence[float], half: float = 0.02) -> LayerScores:
     return LayerScores(
         layers=tuple(
-            LayerScore(layer, test, test, (test - half, test + half), {"L2 penalty": 1.0})
+            LayerScore(layer, test / 2, test, (test - half, test + half), {"L2 penalty": 1.0})
             for layer, test in enumerate(accuracies)
         ),
         best_index=max(range(len(accuracies)), key=lambda layer: accuracies[layer]),

@@ -118,7 +118,9 @@ def test_the_held_out_loss_is_of_test_then_of_validation(tmp_path: Path) -> None
     found = held_out_loss(read_run(run))
     assert found is not None
     assert (found.nats, found.split, found.measurement.count) == (1.8, "test", "64 test images of digits")
-    write_log(run, records()[:-1])
+    assert "top neighbor" not in report_page({"run": read_run(run)}).html()  # a baseline on validation images
+    write_log(run, [*records()[:-1], baselines("validation")])
+    assert "top neighbor" in report_page({"run": read_run(run)}).html()
     assert (again := held_out_loss(read_run(run))) is not None
     assert (again.nats, again.split) == (1.9, "validation")
 
