@@ -72,6 +72,9 @@ def test_a_color_is_the_first_bits_of_the_mean_of_each_channel(side: int, bits: 
         mean = patch[:, row * part : (row + 1) * part, col * part : (col + 1) * part].mean((1, 2))
         red, green, blue = np.floor(mean / 2 ** (8 - bits)).astype(int)
         assert codes[1, position, code] == (red * 2**bits + green) * 2**bits + blue
+    images = torch.full((1, 3, 16, 16), 224, dtype=torch.uint8)
+    images[..., 0, 0] -= 1  # the mean is just below a color
+    assert MeanColorSpec(patch_size=16).build(Grid(1, 1)).encode(images).item() == 0o666
 
 
 def test_a_full_patch_is_each_channel_of_each_of_its_pixels() -> None:

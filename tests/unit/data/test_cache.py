@@ -7,6 +7,7 @@ from collections import namedtuple
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import PIL
@@ -15,7 +16,7 @@ import torch
 
 from isopix.data import cache
 from isopix.data.cache import CachedSource, StoreChoice, cached_source
-from isopix.data.preprocess import PreprocessConfig, preprocess
+from isopix.data.preprocess import Crop, PreprocessConfig, preprocess
 from isopix.data.sources.base import Source, SourceSplit
 from tests.unit.data.refusal import refusal
 from tests.unit.data.shards import encoded
@@ -33,7 +34,7 @@ def _source(content_hash: str = "one", name: str = "picture") -> Source:
 
 
 def _cached(
-    folder: Path, source: Source | None = None, store: StoreChoice = "pixels", **changes: int | None
+    folder: Path, source: Source | None = None, store: StoreChoice = "pixels", **changes: int | str | None
 ) -> CachedSource:
     config = PreprocessConfig(rows=4, cols=8, resample="area", full_side=4)
     return cached_source(source or _source(), {"train": replace(config, **changes)}, folder, store)
@@ -74,11 +75,12 @@ def test_the_key_depends_on_content_preprocessing_store_and_pillow(
 ) -> None:
     found = [_cached(tmp_path), _cached(tmp_path, store="encoded"), _cached(tmp_path, _source("two"))]
     found += [_cached(tmp_path, full_side=None), _cached(tmp_path, rows=5)]
+    found += [_cached(tmp_path, crop=crop) for crop in get_args(Crop) if crop != "center"]
     monkeypatch.setattr(PIL, "__version__", "0.0")
     found.append(_cached(tmp_path))
-    assert len({each.key for each in found}) == 6
-    assert len({each.content_hash for each in found}) == 4
-    assert found[0].content_hash == found[1].content_hash == found[5].content_hash
+    assert len({each.key for each in found}) == len(found)
+    assert len({each.content_hash for each in found}) == len(found) - 2
+    assert found[0].content_hash == found[1].content_hash == found[-1].content_hash
 
 
 def _flip_a_bit(path: Path) -> None:

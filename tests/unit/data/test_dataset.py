@@ -52,6 +52,11 @@ def test_the_fingerprint_follows_content_preprocessing_and_membership(classes: P
     assert len({*found, load(classes).fingerprint}) == 8
 
 
+def test_random_crops_follow_the_seed_of_the_data(classes: Path) -> None:
+    one, other = (load(classes, crop="random", rows=4, holdout=0.0, seed=seed).train for seed in (1, 2))
+    assert _pixels(one.images) != _pixels(other.images)
+
+
 @pytest.mark.parametrize(("per_class", "counts"), [(4, [4, 4, 4]), (Fraction(1, 4), [8, 3, 5])])
 def test_each_class_has_its_number_or_its_fraction_rounded_up(
     per_class: int | Fraction, counts: list[int]

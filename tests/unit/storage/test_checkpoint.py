@@ -60,6 +60,7 @@ def test_a_checkpoint_of_a_step_is_replaced_by_a_newer_save(tmp_path):
     [
         ({"format": 1}, "manifest.json has format 1; this version reads 2: convert the run with"),
         ({"files": {"../model.safetensors": {}}}, "manifest.json lists '../model.safetensors', which is not"),
+        ({"files": {"a.json/../../b.json": {}}}, "manifest.json lists 'a.json/../../b.json', which is not"),
     ],
 )
 def test_a_manifest_of_another_format_or_place_is_refused(tmp_path, changes, reason):
