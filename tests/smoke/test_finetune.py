@@ -28,8 +28,10 @@ def test_a_run_refitted_on_validation_works_with_every_command(trained: Run) -> 
     assert out.count("test total loss") == 1
     log = Path("ft/log.jsonl").read_text()
     probe = ["probe", "ft", "--limit", "60", "--method", "ridge"]
-    for again in (words, ["resume", "ft"], probe, ["sample", "ft", "-n", "2"], ["report", "ft"]):
+    for again in (words, probe, ["sample", "ft", "-n", "2"], ["report", "ft"]):
         done(trained(*again))
+    code, _, err = trained("resume", "ft")
+    assert (code, err) == (0, "ft has all its steps (30); nothing is left to train\n")
     assert Path("ft/log.jsonl").read_text() == log
     known = "the run was refitted on training and validation images"
     assert known in Path("ft/report.html").read_text()
