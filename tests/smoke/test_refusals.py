@@ -106,7 +106,7 @@ REFUSED = {
         "this model (objective: masked) cannot sample images; "
         "try isopix complete, isopix reconstruct, isopix probe"
     ),
-    "complete ar --rows 0": "rows:0 hides every position; at least one must be visible (image 0)",
+    "complete ar --rows 0": "--rows 0 is out of range; allowed: 1 to 7",
     "evaluate ar": "is not fine-tuned on classes and has no class head; to do so: isopix finetune ar --out",
     "probe ar --mask-ensemble 5": "mask-ensemble is 5, but an autoregressive model masks nothing; allowed: 0",
     "probe ar --concat 5 --layer 1": "--concat 5 needs all layers, and layer 1 is set",
