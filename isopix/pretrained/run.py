@@ -133,12 +133,13 @@ def open_run(
         with evaluation_mode(source):
             yield None, source
     else:
-        if verb and (shipped := find_model(Path(source))) != Path(source):
-            PretrainedModel(load_network(shipped, device)).require(verb)  # before it is copied
-        folder = run_folder(source)
+        model = PretrainedModel(load_network(find_model(Path(source)), device))
+        if verb:
+            model.require(verb)
+        folder = run_folder(source)  # copies a model of the package
         if writes:
             require_writable(folder.path / writes)
-        yield folder, PretrainedModel(load_network(folder.path, device))
+        yield folder, model
 
 
 def default_precision(source: RunLike, model: PretrainedModel) -> Precision:
