@@ -114,7 +114,9 @@ def _settings(cls: Any, values: Any, path: str) -> Any:
 
 
 def _part(cls: type[Part], values: Any, path: str) -> tuple[type[Part], Any]:
-    kinds, values = kinds_of(cls), values if isinstance(values, Mapping) else {"kind": values}
+    kinds = kinds_of(cls)
+    if not isinstance(values, Mapping):
+        values = {"kind": values}
     if cls in kinds.values() and "kind" not in values:
         return cls, values
     kind = values.get("kind")

@@ -164,7 +164,8 @@ def plugins() -> tuple[Plugin, ...]:
 
 def require_plugins(recorded: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return a note for each recorded plugin that has changed. Raises ValueError for one not loaded."""
-    notes, loaded = [], {part: each for each in plugins() for part in each.parts}
+    notes = []
+    loaded = {part: each for each in plugins() for part in each.parts}
     for plugin in recorded:
         needed = [part for part in plugin["parts"] if not part.startswith("recipe ")]  # a run has its recipe
         if not needed or any(each.sha256 == plugin["sha256"] for each in plugins()):

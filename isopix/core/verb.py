@@ -180,10 +180,10 @@ def _fields(cls: type, default: object) -> list[inspect.Parameter]:
     hints = get_type_hints(cls, include_extras=True)
     for name, text in descriptions(cls).items():
         hints[name] = Annotated[hints[name], Parameter(help=" ".join(text.split()))]
-    names, kind = [field.name for field in dataclasses.fields(cls)], inspect.Parameter.KEYWORD_ONLY
+    kind = inspect.Parameter.KEYWORD_ONLY
     return [
-        inspect.Parameter(name, kind, default=getattr(default, name), annotation=hints[name])
-        for name in names
+        inspect.Parameter(each.name, kind, default=getattr(default, each.name), annotation=hints[each.name])
+        for each in dataclasses.fields(cls)
     ]
 
 
