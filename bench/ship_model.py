@@ -25,7 +25,7 @@ from isopix.runs.image_lists import leave_out_seen
 from isopix.runs.load import SHIPPED, LoadedRun, load_run, newest_checkpoint
 from isopix.storage import checkpoint
 from isopix.storage.log import read_log
-from isopix.storage.run_folder import RunFolder
+from isopix.storage.run_folder import SEEN, RunFolder
 from isopix.train.evaluator import evaluate_split
 from isopix.train.tasks import PretrainTask
 
@@ -91,7 +91,7 @@ def write_run(run: Path, out: Path, network: Network, log: list[dict[str, Any]])
     checkpoint.save_checkpoint(target.checkpoints / saved.path.name, {"model": tensors}, records)
     for path in (source.recipe, source.environment):
         write(out / path.name, public(json.loads(path.read_text())))
-    shutil.copyfile(source.training_images, target.training_images)
+    shutil.copyfile(source.path / SEEN, target.path / SEEN)
     kept = [each for each in log if each["kind"] != "train" or each["step"] % (LOG_EVERY * 10) == 0]
     target.log.write_text("".join(f"{json.dumps(public(each))}\n" for each in kept))
     target.probes.mkdir()

@@ -19,9 +19,7 @@ from isopix.data.splits import Hashes, Split
 from isopix.storage.arrays import npy_bytes, npz_bytes, read_arrays
 from isopix.storage.atomic import replace_file
 from isopix.storage.provenance import sha256_of
-from isopix.storage.run_folder import RunFolder
-
-SEEN, LABELED = "training-images.npy", "labeled-images.npy"  # lists of a run folder
+from isopix.storage.run_folder import LABELED, SEEN, RunFolder
 
 
 def union(*hashes: Hashes | None) -> Hashes | None:

@@ -32,12 +32,12 @@ from isopix.probing.config import ProbeConfig
 from isopix.probing.features import FeatureSource, NetworkFeatures
 from isopix.recipes import registry
 from isopix.recipes.recipe import NETWORK, Recipe
-from isopix.runs.image_lists import LABELED, SEEN, load_hashes, run_folders
+from isopix.runs.image_lists import load_hashes, run_folders
 from isopix.runs.state import CLASSIFIER, MODEL, Environment, SavedRun, State, typed
 from isopix.storage import checkpoint
 from isopix.storage.log import read_log
 from isopix.storage.result import Measurement
-from isopix.storage.run_folder import RunFolder
+from isopix.storage.run_folder import LABELED, SEEN, RunFolder
 
 SHIPPED = Path(__file__).parents[1] / "shipped"
 COPIES = Path("runs")  # in the current folder: the package cannot be written
@@ -163,9 +163,9 @@ def find_checkpoint(
     newest = newest_checkpoint(path)
     if newest == path:
         return typed(checkpoint.load_checkpoint(path, groups, optional))
-    latest = checkpoint.load_latest(newest.parent, groups, typed, optional)
-    assert latest.checkpoint is not None, "there is one"
-    return typed(latest.checkpoint, latest.damaged)
+    intact: list[SavedRun] = []
+    latest = checkpoint.load_latest(newest.parent, groups, lambda each: intact.append(typed(each)), optional)
+    return replace(intact[-1], damaged=latest.damaged)
 
 
 def saved_recipe(path: Path) -> Recipe:

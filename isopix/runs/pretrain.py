@@ -29,7 +29,7 @@ from isopix.storage.arrays import npz_bytes, read_tensors, write_tensors
 from isopix.storage.atomic import replace_file, write_json
 from isopix.storage.cache import default_cache, read_manifest, write_artifact
 from isopix.storage.provenance import environment, hash_bytes, plugin_records
-from isopix.storage.run_folder import RunFolder, start_run
+from isopix.storage.run_folder import LABELED, SEEN, RunFolder, start_run
 from isopix.train.parallel import barrier
 
 MAX_FITTED = 100_000  # images to which a codec is fitted: more take longer, and change it little
@@ -70,8 +70,8 @@ def train_recipe(
         origin = _origin(source, own, labeled)
         training = TrainingRun(folder, recipe, source.network, data, device, origin)
         write_json(folder.recipe, to_dict(recipe))
-        save_hashes(folder.training_images, seen)
-        save_hashes(folder.labeled_images, labeled)
+        save_hashes(folder.path / SEEN, seen)
+        save_hashes(folder.path / LABELED, labeled)
         save_data_sample(folder, data)
         facts = {
             **environment(runtime_environment(device)),

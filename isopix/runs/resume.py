@@ -21,7 +21,7 @@ from isopix.data.dataset import load_dataset, open_source
 from isopix.finetuning.classifier import FineTuneConfig
 from isopix.recipes.cost import check_memory
 from isopix.recipes.recipe import Recipe
-from isopix.runs.image_lists import SEEN, leave_out_seen, load_hashes
+from isopix.runs.image_lists import leave_out_seen, load_hashes
 from isopix.runs.load import COPIES, find_checkpoint, saved_recipe, shipped_models
 from isopix.runs.loggers import check_loggers
 from isopix.runs.pretrain import shared_by_ranks, train_recipe
@@ -32,7 +32,7 @@ from isopix.runs.training_log import RunObserver, validation_measurement
 from isopix.storage.atomic import exclusive_lock, is_temporary, read_json, write_json
 from isopix.storage.checkpoint import prune
 from isopix.storage.log import read_log, read_valid_records
-from isopix.storage.run_folder import FOLDER_LOCK, SETTINGS, RunFolder, require_new
+from isopix.storage.run_folder import FOLDER_LOCK, SEEN, SETTINGS, RunFolder, require_new
 from isopix.train.parallel import process_group
 from isopix.train.stopping import CAUSES, best_evaluation
 

@@ -169,7 +169,7 @@ class SavedRun:
         return head
 
 
-def typed(found: Checkpoint, damaged: Sequence[DamagedCheckpointError] = ()) -> SavedRun:
+def typed(found: Checkpoint) -> SavedRun:
     """Return a checkpoint with its records typed.
 
     Raises DamagedCheckpointError for wrong content, such as a codec whose hash is not the one recorded, and
@@ -183,7 +183,7 @@ def typed(found: Checkpoint, damaged: Sequence[DamagedCheckpointError] = ()) -> 
     with _damage(found, "recipe.json"):
         recipe = from_dict(Recipe, found.records["recipe"])
     imported = found.records.get("imported", {})
-    saved = SavedRun(recipe, state, environment, found.tensors, imported, changes, damaged=damaged)
+    saved = SavedRun(recipe, state, environment, found.tensors, imported, changes)
     if MODEL not in found.tensors:
         return saved
     with _damage(found, "model.safetensors"):

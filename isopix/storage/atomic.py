@@ -21,6 +21,7 @@ from isopix.core.text import printable
 TEMPORARY_NAME = re.compile(r"\.tmp-(?P<target>.+)-(?P<pid>[1-9]\d{0,8})(-replaced)?")
 DISK_FULL_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # disk, user quota, process limit
 LOCK_FILE = "lock"
+OWNER = "process "  # begins the text of a lock that is held, or whose holder was killed
 POLL_SECONDS = 0.5  # between attempts to get a lock that another process holds
 
 
@@ -178,13 +179,21 @@ def exclusive_lock(
         # Kept open, as the folder may be renamed meanwhile.
         with open(path, "wb", buffering=0, opener=_open_file) as owner:
             with report_disk_full(f"lock {path}", folder):
-                owner.write(f"process {os.getpid()} on host {socket.gethostname()}".encode())
+                owner.write(f"{OWNER}{os.getpid()} on host {socket.gethostname()}".encode())
             try:
                 yield
             finally:
                 owner.truncate(0)
     finally:
         lock.release()
+
+
+def is_lock(path: Path) -> bool:
+    """Return whether a file is a lock, held or not, and not a file of that name of another program."""
+    if path.is_symlink() or not path.is_file():
+        return False
+    text = read_regular(path)
+    return not text or text.startswith(OWNER.encode())
 
 
 def _open_file(path: str, flags: int) -> int:

@@ -11,14 +11,16 @@ from isopix.core.text import command_line, did_you_mean, similar_paths
 from isopix.storage import atomic
 from isopix.storage.checkpoint import MANIFEST, recover
 
+# Hashes of the images trained on or selected by, and of those whose labels were trained on.
+SEEN, LABELED = "training-images.npy", "labeled-images.npy"
 # What a run has before its first checkpoint.
 START_FOLDERS = ("checkpoints", "best", "samples", "probes", "tensorboard")
 START_FILES = (
     "recipe.json",
     "environment.json",
     "log.jsonl",
-    "training-images.npy",
-    "labeled-images.npy",
+    SEEN,
+    LABELED,
     "data-sample.npz",
     "step-losses.f64",
     "bad-files.csv",
@@ -50,8 +52,6 @@ class RunFolder:
     checkpoints = _Inside("checkpoints")
     best = _Inside("best")  # the checkpoint of a fine-tuned run with the best validation accuracy
     selection = _Inside("selection")  # the run that selected the number of steps of a refit
-    training_images = _Inside("training-images.npy")  # hashes of those trained on or selected by
-    labeled_images = _Inside("labeled-images.npy")  # hashes of those whose labels were trained on
     test_images = _Inside("test-images.npz")  # which of them a fine-tuned run classifies correctly
     data_sample = _Inside("data-sample.npz")  # a few training images, and the images of each class
     step_losses = _Inside("step-losses.f64")  # of a trial of a learning-rate search: float64, no header
@@ -184,7 +184,7 @@ def _delete_abandoned_starts(path: Path) -> None:
 
 def _is_abandoned_start(path: Path, names: Collection[str]) -> bool:
     if set(names) == {atomic.LOCK_FILE}:
-        return (path / atomic.LOCK_FILE).read_bytes()[:8] in (b"", b"process ")  # not another program's
+        return atomic.is_lock(path / atomic.LOCK_FILE)
     known = {*KNOWN_BY} <= set(names) <= {*START_FOLDERS, *START_FILES}
     return known and all(map(atomic.is_temporary, (path / "checkpoints").iterdir()))
 

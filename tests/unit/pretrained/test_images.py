@@ -14,8 +14,9 @@ import isopix
 from isopix.data.dataset import DataConfig, load_dataset
 from isopix.pretrained.images import leakage_warning, select_split
 from isopix.pretrained.run import RunMetrics
-from isopix.runs.image_lists import SEEN, load_hashes
+from isopix.runs.image_lists import load_hashes
 from isopix.runs.load import LoadedRun
+from isopix.storage.run_folder import SEEN
 from tests.tiny_runs import Copy
 from tests.unit.data.refusal import refusal
 

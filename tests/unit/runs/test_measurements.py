@@ -16,10 +16,11 @@ import isopix
 from isopix.core.config import from_dict
 from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
 from isopix.data.measurement import images_hash
-from isopix.runs.image_lists import SEEN, load_hashes
+from isopix.runs.image_lists import load_hashes
 from isopix.runs.load import load_run
 from isopix.storage.log import read_log
 from isopix.storage.result import Measurement
+from isopix.storage.run_folder import SEEN
 from isopix.train.trainer import Record
 
 SETTINGS = ["depth=1", "width=16", "heads=2", "batch_size=16", "data.limit=60", "num_test_images=20"]
