@@ -94,7 +94,8 @@ def attention_per_head(
     network: Network, images: Images, *, patch_size: int, renormalize: bool = True
 ) -> tuple[PerHead, PerHead]:
     """Return attention distances in pixels and entropies in nats of every head on every unmasked image."""
-    grid, batches = network.backbone.grid, list[Float[Tensor, "2 attentions B heads"]]()
+    grid = network.backbone.grid
+    batches = list[Float[Tensor, "2 attentions B heads"]]()
     for batch in torch.split(images, max(1, MAX_WEIGHTS // grid.positions**2)):
         distances, entropies = list[Tensor](), list[Tensor]()
         for weights in network.backbone.attention_weights(network.inputs_of(batch.to(network.device))):

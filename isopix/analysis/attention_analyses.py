@@ -71,7 +71,8 @@ class AttentionDistance(_AttentionAnalysis):
         )
 
     def table(self, numbers: Numbers) -> Table:
-        rows, keys = [], ("mean", "std", "relative_to_uniform", "relative_entropy")
+        rows = []
+        keys = ("mean", "std", "relative_to_uniform", "relative_entropy")
         for layer in numbers["layers"]:
             means, stds, *relative = ([head[key] for head in layer["heads"]] for key in keys)
             pixels = (f"{each:.2f}" for each in (mean(means), min(means), max(means), mean(stds)))

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from isopix.analysis.base import Analysis, AnalysisInput, Numbers, rounded
+from isopix.analysis.embeddings import SIMILARITY_DIGITS
 from isopix.core.random import generator
 from isopix.core.registry import register
 from isopix.core.stats import pearson_coefficient, rankdata
@@ -18,7 +19,6 @@ from isopix.core.types import Grid
 from isopix.model.network import Network
 from isopix.plots.embeddings import plot_position_similarity
 
-SIMILARITY_DIGITS = 12  # similarities that differ by rounding errors only share a rank
 MIN_VARIANCE_LEFT = 1e-6  # share of the variance of similarity within the groups of pairs that are compared
 MAX_OUTSIDE = 0.05  # of tables without raster order, whose `partial_raster` is outside the range
 MIN_EXCESS = 1e-6  # of a score outside the range, so that rounding errors are inside

@@ -99,7 +99,8 @@ def _gain_over_best(
 ) -> Gain:
     name = max(baselines, key=lambda each: baselines[each].result.best.test_accuracy)
     own, other = (each.correct[each.result.best_index].double() for each in (probed, baselines[name]))
-    difference, random = own - other, generator(config.seed, "probe.bootstrap")
+    difference = own - other
+    random = generator(config.seed, "probe.bootstrap")
     resamples = resample_counts(len(difference), config.num_resamples, random, groups)
     low, high = percentile_interval(difference[None], resamples)
     return Gain(name, difference.mean().item(), (low.item(), high.item()))

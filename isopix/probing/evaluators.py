@@ -102,7 +102,7 @@ class LinearProbe(EvaluatorSpec):
                 raise EvaluationError(str(error).splitlines()[0]) from error
             layers = [
                 {"layer": each.layer, "l2": each.selected[L2_PENALTY], "accuracy": each.test_accuracy}
-                | dict(zip(("low", "high"), each.interval, strict=True))
+                | {"low": each.interval[0], "high": each.interval[1]}
                 for each in found.layers
             ]
             if context.history is not None:

@@ -66,7 +66,7 @@ class LayerScores:
 
 @dataclass(frozen=True)
 class Gain:
-    """Test accuracy minus that of the best baseline, with the 95 % interval of the paired bootstrap."""
+    """Test accuracy minus the highest of any baseline, with the 95 % interval of the paired bootstrap."""
 
     baseline: str
     difference: float

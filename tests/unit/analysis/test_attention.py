@@ -161,13 +161,9 @@ def test_uniform_maps_are_those_of_a_network_that_attends_uniformly(case: cases.
         assert (kept == torch.tensor([[4], [7]])).all()
 
 
-AR, MASKED = cases.autoregressive()[0], cases.masked()[0]
-WITH_CLASS_TOKEN = next(case for case in cases.transformers() if case.model.class_token)
-AXIAL = next(case for case in cases.masked() if case.model.block.kind == "axial").updated(
+AXIAL_PATCHES = next(case for case in cases.masked() if case.model.block.kind == "axial").updated(
     stem=PatchEmbedSpec()
 )
-
-
 NAMES = [
     *("attention_distance", "attention_maps", "attention_rollout"),
     *("embedding_pca", "inductive_biases", "position_embeddings"),
@@ -186,7 +182,7 @@ def compute(name: str, *arguments: object, **settings: object) -> dict:
     return ANALYSES[name].compute(given(*arguments, **settings))
 
 
-@pytest.mark.parametrize("recipe", [AR, MASKED, WITH_CLASS_TOKEN, AXIAL], ids=cases.title)
+@pytest.mark.parametrize("recipe", [AR, MASKED, WITH_CLASS_TOKEN, AXIAL_PATCHES], ids=cases.title)
 def test_all_analyses_of_a_network_with_attention_can_be_saved_and_plotted(recipe: cases.Recipe) -> None:
     result = analyze_network(given(recipe))
     assert list(result.analyses) == [name for name in NAMES if name not in result.not_applicable]
@@ -243,9 +239,9 @@ def test_positions_are_numbered_after_the_class_token() -> None:
 def test_row_and_column_attention_of_axial_blocks_are_compared_with_their_own_uniform_attention() -> None:
     names = ["1 rows", "1 columns", "2 rows", "2 columns"]
     uniform = {"rows": 10.0, "columns": 4.0}  # 8 pixels times 5/4 for four in a row, and 1/2 for two
-    found = compute("attention_distance", AXIAL)
+    found = compute("attention_distance", AXIAL_PATCHES)
     assert [layer["layer"] for layer in found["layers"]] == names
-    assert compute("attention_maps", AXIAL)["layer_names"] == names
+    assert compute("attention_maps", AXIAL_PATCHES)["layer_names"] == names
     assert found["uniform_distances"] == pytest.approx(uniform)
     for layer in found["layers"]:
         for head in layer["heads"]:
@@ -254,7 +250,7 @@ def test_row_and_column_attention_of_axial_blocks_are_compared_with_their_own_un
 
 
 def test_attention_over_a_single_position_is_uniform() -> None:
-    single = AXIAL.updated(data=replace(AXIAL.data, rows=8))
+    single = AXIAL_PATCHES.updated(data=replace(AXIAL_PATCHES.data, rows=8))
     *_, columns = compute("attention_distance", single)["layers"]
     assert {(head["mean"], head["relative_to_uniform"]) for head in columns["heads"]} == {(0.0, 1.0)}
     assert {(head["entropy_mean"], head["relative_entropy"]) for head in columns["heads"]} == {(0.0, 1.0)}
