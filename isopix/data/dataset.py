@@ -146,7 +146,8 @@ def load_dataset(
     source = open_source(config, cache)()
     remember_source(config.source)
     cached = cached_source(source, _preprocess_configs(source, config), cache, config.store)
-    bad, bad_files_csv = cached.bad_files, bad_files_csv or cache / f"{cached.key}.bad-files.csv"
+    bad = cached.bad_files
+    bad_files_csv = bad_files_csv or cache / f"{cached.key}.bad-files.csv"
     skipped = _report_bad_files(bad, sum(each.num_images for each in source.splits.values()), bad_files_csv)
     holdout = source.holdout if config.holdout is None else config.holdout
     splits = _whole_splits(cached, config, holdout, exact=source.fixed)

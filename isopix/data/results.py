@@ -88,8 +88,8 @@ class Duplicates:
     def __str__(self) -> str:
         if not self.groups:
             return "none"
-        parts, earlier = [f"{self.images:,} images in {self.groups:,} groups"], self.in_earlier_split
-        parts += [f"{count:,} in {split} and an earlier split" for split, count in earlier.items()]
+        parts = [f"{self.images:,} images in {self.groups:,} groups"]
+        parts += [f"{n:,} in {split} and an earlier split" for split, n in self.in_earlier_split.items()]
         if self.groups_with_different_labels:
             parts.append(f"groups with different labels: {self.groups_with_different_labels:,}")
         return "; ".join(parts)

@@ -68,16 +68,16 @@ class Split:
 
     def concat(self, other: "Split") -> "Split":
         """Return a copy of both splits, one after the other; labels and the like only if both have them."""
-        images, joined, full = self.images, other.images, None
-        if isinstance(images, FileImages) and isinstance(joined, FileImages):
-            joined = images.concat(joined)
+        if isinstance(self.images, FileImages) and isinstance(other.images, FileImages):
+            images: Images | FileImages = self.images.concat(other.images)
         else:
-            joined = torch.cat([images[:], joined[:]])
+            images = torch.cat([self.images[:], other.images[:]])
+        full = None
         if self.full_resolution is not None and other.full_resolution is not None:
             full = self.full_resolution.concat(other.full_resolution)
         own, others = self._tensors(), other._tensors()
         both = {name: torch.cat([own[name], others[name]]) for name in own if name in others}
-        return Split(images=joined, full_resolution=full, total=self.available + other.available, **both)
+        return Split(images=images, full_resolution=full, total=self.available + other.available, **both)
 
     def to(self, device: torch.device) -> "Split":
         """Return the split with its pixels and labels on the device; encoded images stay on the disk."""

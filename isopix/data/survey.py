@@ -100,7 +100,7 @@ def _examine_split(survey: Survey, name: SplitName, limit: int, count: CountDone
     positions = [i for start, stop in ranges for i in range(start, stop)]
     names = ["" if split.labels is None else classes[split.labels[i]] for i in positions]
     room = _picture_room(survey.source) if name == "train" else {}
-    bad_before, per_class = len(survey.bad_files), None
+    bad_before = len(survey.bad_files)
 
     def jobs() -> Iterator[tuple[decode.RawImage, bool]]:
         images = (raw for start, stop in ranges for raw in split.images(start, stop))
@@ -118,6 +118,7 @@ def _examine_split(survey: Survey, name: SplitName, limit: int, count: CountDone
             if facts.picture is not None:
                 survey.pictures.setdefault(class_name, []).append(facts.picture)
         count(len(survey.images) + len(survey.bad_files))
+    per_class = None
     if split.labels is not None:
         numbers = np.bincount(split.labels, minlength=len(classes)).tolist()
         per_class = dict(zip(classes, numbers, strict=True))

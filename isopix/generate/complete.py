@@ -148,9 +148,8 @@ def _steps(
     hidden_here = hidden_pixels(hidden, images)[:, None, None]
     for step in steps:
         decoded = network.codec.decode(step.codes)
-        made, remaining = (
-            _by_image(part, each) for part in (decoded, hidden_pixels(step.remaining, decoded))
-        )
+        made = _by_image(decoded, each)
+        remaining = _by_image(hidden_pixels(step.remaining, decoded), each)
         if not raster:  # an autoregressive model reads decoded codes everywhere
             made = torch.where(hidden_here, made, known)
         made = made.masked_fill(remaining[:, :, None], GRAY)

@@ -66,7 +66,8 @@ def completion_mask(mask: MaskLike, codec: Codec, count: int, *, seed: int = 0) 
     cropped at their center to the images' aspect ratio, and resized. Random masks of image i are a function
     of `seed` and i. Raises ValueError for anything else, and for a mask that hides nothing or everything.
     """
-    hidden, side = torch.zeros(count, codec.grid.positions, 1, dtype=torch.bool), codec.patch_size
+    hidden = torch.zeros(count, codec.grid.positions, 1, dtype=torch.bool)
+    side = codec.patch_size
     for source in _sources(mask, codec):
         if isinstance(source, MaskSpec):
             hidden = hidden | _drawn(source, codec, count, seed)

@@ -214,7 +214,7 @@ def _is_arrow(path: Path) -> bool:
     if path.is_file():
         return path.suffix.lower() == ".arrow"
     is_saved = (path / DICTIONARY).is_file() or (path / STATE).is_file()
-    return bool(files_below(path, ARROW_NAME)) and (is_saved or not has_images(path))
+    return (is_saved or not has_images(path)) and bool(files_below(path, ARROW_NAME))
 
 
 READERS["parquet"] = Reader(lambda path: bool(files_below(path, PARQUET_NAME)), read_parquet)

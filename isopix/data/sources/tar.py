@@ -40,17 +40,18 @@ def read_tar(path: Path, options: ReadOptions) -> Source:
 
     A sample has one image, and an integer label in a .cls file or in a .json file (`label` or `cls`).
     """
-    files, names = files_by_split(path, TAR_NAME), path / CLASS_NAMES
+    files, class_names = files_by_split(path, TAR_NAME), path / CLASS_NAMES
     splits = {name: joined(list(map(_shard, shards))) for name, shards in files.items()}
     for name, split in splits.items():
         if not split.num_images:
             allowed = " ".join(IMAGE_SUFFIXES)
             raise ValueError(f"tar file {files[name][0]} has no images; allowed suffixes: {allowed}")
-    if not names.is_file():
-        return source_of_files(path, chain(*files.values()), splits, (), options)
-    with naming(f"file {names} of class names"):
-        classes = read_regular(names).decode().splitlines()
-    return source_of_files(path, chain(*files.values(), [names] if classes else []), splits, classes, options)
+    classes: list[str] = []
+    if class_names.is_file():
+        with naming(f"file {class_names} of class names"):
+            classes = read_regular(class_names).decode().splitlines()
+    read = chain(*files.values(), [class_names] if classes else [])
+    return source_of_files(path, read, splits, classes, options)
 
 
 def _shard(path: Path) -> SourceSplit:

@@ -194,12 +194,8 @@ def test_labels_that_cannot_be_classes_are_missing_or_refused() -> None:
 
 def test_only_files_that_changed_are_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also after the index was damaged; the hash is that of the tree, which needs no index."""
-    root, index, read, opened = (
-        tmp_path / "set",
-        tmp_path / "files.sqlite",
-        file_hashes.hash_file,
-        list[str](),
-    )
+    root, index = tmp_path / "set", tmp_path / "files.sqlite"
+    read, opened = file_hashes.hash_file, list[str]()
     monkeypatch.setattr(file_hashes, "hash_file", lambda path: opened.append(Path(path).name) or read(path))
 
     def files_read(*names: str) -> list[str]:
