@@ -73,7 +73,8 @@ class Diverging(FakeVerbs):
 def test_a_rate_that_diverges_is_left_out(tmp_path: Path) -> None:
     _, selection = finetune().run(Diverging(score), tmp_path)
     assert selection["selected"] == ["optimizer.lr=0.001"]
-    assert selection["tried"][1]["problem"] == "the loss is not finite"
+    diverged = selection["tried"][1]
+    assert (diverged["problem"], diverged["validation_accuracy"]) == ("the loss is not finite", None)
     with pytest.raises(RuntimeError, match="every fine-tuning of tuned failed: the loss is not finite"):
         finetune(grid=GRID[1:2]).run(Diverging(score), tmp_path)
 
