@@ -127,6 +127,7 @@ def write_figure(figure: Figure, stem: Path, numbers: Mapping[str, Any] | None =
         figure.set_layout_engine("none")  # the panels stay where they are
 
 
+# Of studies; the size of a point and the dash of a line are the depth, and what is hollow is untrained.
 BLOCK_COLORS = {
     "conv": COLORS[0],
     "mixer": COLORS[1],

@@ -4,7 +4,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -42,7 +42,6 @@ class Estimate(NamedTuple):
     mean: float
     sources: tuple[ErrorSource, ...]
     seeds: int
-    kinds: int
     images: int = 0
     noise: float = 0.0
 
@@ -133,7 +132,7 @@ def crossed_estimate(
     if images is not None:
         sources.append(_source("images", images, groups))
     count = 0 if images is None else len(images)
-    return Estimate(float(values.mean()), tuple(sources), seeds, kinds, count, interaction)
+    return Estimate(float(values.mean()), tuple(sources), seeds, count, interaction)
 
 
 def _kind_source(means: Float[np.ndarray, " K"], encodings: Sequence[str]) -> ErrorSource:
@@ -196,8 +195,9 @@ class Contrast(NamedTuple):
         if self.record.regime:
             verdict = "cannot be judged"
         needed = self._needed(adjusted_p) if verdict == "not decided" and self.record.counted else ""
-        found: dict[str, Any] = {"mean": mean, "interval": interval, "verdict": verdict, "needed": needed}
-        return replace(self.record, adjusted_p=adjusted_p, **found)
+        return replace(
+            self.record, mean=mean, interval=interval, verdict=verdict, needed=needed, adjusted_p=adjusted_p
+        )
 
     def _needed(self, adjusted_p: float) -> str:
         """Return what would decide a difference, of `effect` or larger, with a probability of 80 %."""

@@ -7,7 +7,6 @@ images. Where a study has no network of the paper's depth, its deepest one is us
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -29,7 +28,7 @@ from isopix.studies.inductive_bias.contrasts import (
     prediction_regime,
     rank_correlation,
 )
-from isopix.studies.inductive_bias.evidence import StudyEvidence, Term
+from isopix.studies.inductive_bias.evidence import Mean, StudyEvidence, Term
 from isopix.studies.inductive_bias.results import STUDY_POOLS, Architecture, ClaimRecord, Trial, TrialResult
 
 Test = Callable[[StudyEvidence], Iterable[Contrast]]
@@ -64,8 +63,9 @@ def _equal_loss(evidence: StudyEvidence) -> Iterable[Contrast]:
     falls = slope.estimate is not None and slope.estimate.mean - slope.estimate.half_width() > 0
     shown = accuracy_regime(evidence, MAIN_BLOCKS) or ("" if falls else NO_SLOPE)
     for better, worse in (("continuous", "fourier"), ("fourier", "pix2vec")):
-        text, found = f"accuracy at equal loss: {better} − {worse}", {better: 1.0, worse: -1.0}
-        yield make_contrast(evidence, text, "points", at_equal_loss(evidence, found), shown)
+        text = f"accuracy at equal loss: {better} − {worse}"
+        found = at_equal_loss(evidence, {better: 1.0, worse: -1.0})
+        yield make_contrast(evidence, text, "points", found, shown)
     text = "fall of accuracy with the loss, between networks of a block and an encoding"
     yield make_contrast(evidence, text, "points per nat", slope, counted=False)
 
@@ -99,7 +99,7 @@ def _depth(evidence: StudyEvidence) -> Iterable[Contrast]:
         pairs = zip(slopes.tolist(), own, strict=True)
         return [term.times(weight) for weight, trial in pairs for term in read(trial)]
 
-    def gain(read: Callable[[Trial], list[Term]]) -> Any:
+    def gain(read: Callable[[Trial], list[Term]]) -> Mean:
         return evidence.mean(kinds, evidence.reading(networks.__getitem__, partial(slope, read)))
 
     text, predicted = "loss reduction per doubling of depth", prediction_regime(evidence, MAIN_BLOCKS)

@@ -214,7 +214,7 @@ def rank_correlation(evidence: StudyEvidence, trials: Sequence[Trial]) -> Mean:
     independent = clusters if clusters >= MIN_POINTS else count
     error = math.sqrt((1 + rho**2 / 2) / (independent - 3))
     center = math.atanh(min(limit, max(-limit, -rho)))
-    estimate = Estimate(center, (ErrorSource("kinds", error, math.inf),), len(seeds), count)
+    estimate = Estimate(center, (ErrorSource("kinds", error, math.inf),), len(seeds))
     return Mean(estimate, tuple(-(coefficient([seed]) or 0.0) for seed in seeds), {})
 
 
@@ -252,5 +252,5 @@ def at_equal_loss(evidence: StudyEvidence, weights: Mapping[str, float]) -> Mean
     sources = [ErrorSource("kinds", error, freedom)]
     sources += [each for each in (images.sources if images else ()) if each.name == "images"]
     count = images.images if images else 0
-    estimate = Estimate(float(shares @ mean), tuple(sources), len(seeds), len(architectures), count)
+    estimate = Estimate(float(shares @ mean), tuple(sources), len(seeds), count)
     return Mean(estimate, tuple((accuracy @ shares).tolist()), {})

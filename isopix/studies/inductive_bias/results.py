@@ -153,7 +153,7 @@ class TrialResult:
     training_seconds: float = 0.0
     probing_seconds: float = 0.0
     trial: Trial | None = None  # the losses and accuracies of a finished trial
-    metrics: dict[str, Any] = field(default_factory=dict)  # of `_metrics`
+    metrics: dict[str, Any] = field(default_factory=dict)  # `measure`, records of accuracy and loss, counts
     environment: dict[str, Any] = field(default_factory=dict)  # versions, device and fingerprint of the data
     test_groups: TrialOnly[int] = field(default=(), compare=False)
     """The groups of the test images that were probed; empty if each is its own."""

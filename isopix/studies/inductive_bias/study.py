@@ -256,11 +256,12 @@ def write_up(study: Study) -> StudyResult:
     _check_same_images(done)
     claims = evaluate_trials(list(done.values()), SCALES[study.plan.scale].effects)
     facts = _facts(study, list(done.values()))
+    examples = read_examples([spec for spec in study.specs if spec.name in done])
     result = StudyResult(facts=facts, claims=claims, trials=results).saved(study.path / "report.html")
     write_page(
         study.path / "report.html",
         result,
-        list(study_figures([each.measured() for each in done.values()], read_examples(study.specs), claims)),
+        list(study_figures([each.measured() for each in done.values()], examples, claims)),
         title="Inductive biases of small isotropic networks",
         headline=f"{len(done)} of {len(results)} networks",
         lead="; ".join(result.verdict_counts(pool) for pool in claims),

@@ -146,12 +146,12 @@ class FineTune(ProtocolTrial):
         tried = list[TriedRun]()
         for words in self.grid:
             tried.append(self._try(run_verb, runs, words))
-            done = [each for each in tried if not each.problem]
-            if self.sequential and done[1:] and done[-1].validation_accuracy < done[-2].validation_accuracy:
+            accuracies = [each.validation_accuracy for each in tried if each.validation_accuracy is not None]
+            if self.sequential and accuracies[1:] and accuracies[-1] < accuracies[-2]:
                 break
-        if not done:
+        if not accuracies:
             raise RuntimeError(f"every fine-tuning of {self.name} failed: {tried[0].problem}")
-        best = max(done, key=lambda each: each.validation_accuracy)
+        best = next(each for each in tried if each.validation_accuracy == max(accuracies))
         tested = self._refit(run_verb, runs, best) if self.refit else runs / self.name / best.run
         record = run_verb("evaluate", tested, mask_ensemble=self.mask_ensemble)
         chosen = {"selected": list(best.settings), "step": best.step}
@@ -184,7 +184,7 @@ class TriedRun:
     settings: tuple[str, ...]
     run: str
     step: int = 0
-    validation_accuracy: float = 0.0
+    validation_accuracy: float | None = None
     problem: str = ""
 
 

@@ -42,20 +42,24 @@ class FakeVerbs:
 
     def evaluate(self, run: Path, options: Mapping[str, Any]) -> Result:
         test = json.loads((run / "test.json").read_text())
-        metrics = ClassificationMetrics(9, test, (0, 1), 1.0, None, (), (), EnsembleAccuracy(test, test))
+        ensemble = EnsembleAccuracy(test / 2, test / 4)
+        metrics = ClassificationMetrics(9, test, (0, 1), 1.0, None, (), (), ensemble)
         shared: Any = {"data": "digits", "step": 9, "mask_ensemble": 0, "precision": "fp32", "classes": ()}
         return EvaluationResult(call=call("evaluate"), metrics=metrics, **shared)
 
     def probe(self, run: Path, options: Mapping[str, Any]) -> Result:
         found = scores([0.25, 0.75])
-        layers = [replace(each, ensemble=EnsembleAccuracy(0.2, 0.2)) for each in found.layers]
-        concat = ConcatScore((0, 1), layers[0])
+        layers = [replace(each, ensemble=EnsembleAccuracy(0.2, 0.22)) for each in found.layers]
+        concat = ConcatScore((0, 1), replace(layers[0], test_accuracy=0.35))
         network = replace(found, layers=tuple(layers), best_index=0, concat=concat)
         return evidence(network=network, refit=replace(layers[0], test_accuracy=0.3))
 
     def low_data(self, run: Path, options: Mapping[str, Any]) -> Result:
-        found = tuple(FewLabels(each, 9, 9, (), (0.09, 0.1, 0.11)) for each in options["labels"])
-        results = dict.fromkeys(("trained", "untrained", "raw pixels", "fine-tuned"), found)
+        results = dict[str, Any]()
+        for place, method in enumerate(("trained", "untrained", "raw pixels", "fine-tuned"), start=1):
+            means = {count: place / 10 + count / 1000 for count in options["labels"]}
+            errors = {count: (mean - 0.01, mean, mean + 0.01) for count, mean in means.items()}
+            results[method] = tuple(FewLabels(count, 9, 9, (), each) for count, each in errors.items())
         shared: Any = {
             "data": "digits",
             "step": 9,

@@ -39,6 +39,20 @@ def test_every_cell_of_a_protocol_is_measured(name: str, scale: str, tmp_path: P
 PAPER = Setup("paper")
 
 
+def test_every_accuracy_is_read_from_its_own_place(tmp_path: Path) -> None:
+    verbs, concat = FakeVerbs(), igpt.table2(PAPER)[-1].cells["accuracy"]
+    (tmp_path / "test.json").write_text("0.8")
+    probe, tuned = verbs.probe(tmp_path, {}), verbs.evaluate(tmp_path, {})
+    reads = (igpt.BEST, igpt.LAST, igpt.REFIT, igpt.BEST_OF_ONE, concat.read)
+    assert [read(probe).number for read in reads] == pytest.approx([25, 75, 30, 20, 35])
+    assert [read(tuned).number for read in (igpt.TUNED, igpt.TUNED_OF_ONE)] == pytest.approx([80, 40])
+    few = verbs.low_data(tmp_path, {"labels": [4, 5, 10, 25, 400]})
+    shots = [cell.read(few).number for row in vit_patchformer.few_shot(PAPER) for cell in row.cells.values()]
+    assert shots == pytest.approx([89.5, 89, 79.5, 79, 69.5, 69])
+    errors = [cell.read(few).number for row in igpt.table4(PAPER) for cell in row.cells.values()]
+    assert errors == pytest.approx([10.4, 12.5, 50, 20.4, 22.5, 60, 30.4, 32.5, 70, 40.4])
+
+
 @pytest.mark.parametrize("name", ["igpt-s", "igpt-m", "igpt-l", "igpt-l-48", "igpt-xl", "igpt-l-bert"])
 def test_learning_rates_of_pre_training_are_those_of_table_5(name: str) -> None:
     rates = {"igpt-s": 0.003, "igpt-m": 0.003, "igpt-l": 0.001, "igpt-l-48": 0.01, "igpt-xl": 0.0003}
