@@ -9,7 +9,6 @@ from typing import Any
 
 from cells import RESULTS, read
 
-from isopix.core.text import mean_and_std
 from isopix.studies.inductive_bias.claims import evaluate_trials
 from isopix.studies.inductive_bias.results import STUDY_POOLS, TrialResult
 from isopix.studies.inductive_bias.study import SCALES, Study
@@ -172,16 +171,6 @@ def machines(results: Sequence[TrialResult]) -> str:
     if len(names) == 1:
         return names[0]
     return ", ".join(f"{count} networks {name}" for name, count in zip(names, found.values(), strict=True))
-
-
-def loss_cell(losses: Sequence[float]) -> str:
-    """Format a mean with its standard deviation, if there are several."""
-    spread = f" ± {statistics.stdev(losses):.3f}" if len(losses) > 1 else ""
-    return f"{statistics.mean(losses):.3f}{spread}"
-
-
-def accuracy_cell(accuracies: list[float]) -> str:
-    return mean_and_std(accuracies)
 
 
 def simulation() -> str:

@@ -77,7 +77,6 @@ Plugins = Annotated[
     list[Path] | None,
     Parameter(
         name="--plugin",
-        negative="",
         help="Python file that registers custom blocks, codecs, objectives, probes ...; repeatable.",
     ),
 ]

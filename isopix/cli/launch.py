@@ -34,7 +34,6 @@ SlurmParameters = Annotated[
     Parameter(
         name="--slurm",
         consume_multiple=True,
-        negative="",
         help="Run as a SLURM job with these submitit parameters, e.g. --slurm partition=gpu timeout_min=240.",
     ),
 ]

@@ -54,7 +54,6 @@ def command_app() -> App:
         name="isopix",
         help="Pre-train image models by predicting pixels, measure what they have learned, and report it.",
         version=__version__,
-        default_parameter=Parameter(negative_iterable=()),
         print_error=False,
         exit_on_error=False,
         suppress_keyboard_interrupt=False,
@@ -118,7 +117,9 @@ def add_verb(app: App, verb: Verb, place: int) -> None:
         if name not in app:
             app.command(App(name=name, help=GROUPS.get(name, ""), sort_key=place))
         app = app[name]
-    app.command(_command(verb), name=word, sort_key=place)
+    # Given to each command, as pages of the documentation do not have what is given to the command above.
+    no_empty = Parameter(negative_iterable=())
+    app.command(_command(verb), name=word, sort_key=place, default_parameter=no_empty)
 
 
 def _command(verb: Verb) -> Callable[..., None]:

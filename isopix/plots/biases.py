@@ -15,7 +15,7 @@ from matplotlib.ticker import MaxNLocator
 
 from isopix.plots import style
 
-Layers = Sequence[Mapping[str, Any]]  # as `BiasMeasurements.by_layer` gives them
+Layers = Sequence[Mapping[str, Any]]  # those of `InductiveBiases`, in order
 FieldMap = tuple[Float[np.ndarray, "rows cols"], Int[np.ndarray, "rows cols"] | None]  # fractions, samples
 
 HEIGHT, COMPARISON_HEIGHT = 2.5, 3.4  # inches, of one network and of several

@@ -43,7 +43,7 @@ class ProbeConfig:
 class LowDataConfig:
     """Which labels a probe or fine-tuning gets, and how it is selected."""
 
-    labels: Annotated[tuple[int | str, ...], Parameter(consume_multiple=True, negative="")] = ()
+    labels: Annotated[tuple[int | str, ...], Parameter(consume_multiple=True)] = ()
     """Labeled images per class, or percentages as in 10%. Default: those of 4, 25 and 400 that there are."""
     subsets: Count = 5
     """Number of random subsets of each size."""

@@ -43,7 +43,6 @@ def plan(
     Example: isopix plan igpt.l --devices 64xH100 --price 2.5
     """
     from isopix.core import device as hardware
-    from isopix.core.device import free_memory
     from isopix.recipes import cost, registry
     from isopix.recipes.sharding_memory import parallel_plans
 
@@ -67,7 +66,7 @@ def plan(
         **costs._asdict(),
         **memory._asdict(),
         step_bytes=memory.step_bytes(train.batch_size // train.accumulate),
-        free_bytes=free_memory(where),
+        free_bytes=hardware.free_memory(where),
         device=hardware.describe_device(where),
         images_per_second=MFU * peak / costs.training_flops,
         mfu=mfu,

@@ -161,7 +161,6 @@ def _device_checks(device: DeviceLike) -> Iterator[Check]:
     import torch
 
     from isopix.core import device as hardware
-    from isopix.core.device import free_memory, total_memory
 
     chosen = hardware.select_device(device)
     if importlib.util.find_spec("torchvision") and (error := _import_error("torchvision")):
@@ -177,7 +176,7 @@ def _device_checks(device: DeviceLike) -> Iterator[Check]:
     action = "close other programs, or train smaller batches: batch_size=8"
     for each in dict.fromkeys((torch.device("cpu"), chosen)):
         name = "memory" if each.type == "cpu" else f"memory of {each.type}"
-        yield _space(name, free_memory(each), total_memory(each), MIN_MEMORY, action)
+        yield _space(name, hardware.free_memory(each), hardware.total_memory(each), MIN_MEMORY, action)
     if SHARED_MEMORY.is_dir():
         total, _, free = shutil.disk_usage(SHARED_MEMORY)
         action = "start the container with more, as in docker run --shm-size 2g, or train with data.workers=0"

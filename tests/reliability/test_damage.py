@@ -1,4 +1,4 @@
-"""Checkpoints on spoilt files and full disks."""
+"""Checkpoints with spoilt files: which are noticed, and which of them pruning keeps."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""`isopix convert`, `publish` and `verify`: converted models work with every command."""
+"""`isopix convert` and `verify`: converted models work with every command."""
 
 import json
 import re

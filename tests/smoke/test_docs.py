@@ -158,6 +158,7 @@ def test_every_command_has_a_page_with_its_options(written: dict[str, str]) -> N
     assert {name for name in written if "commands/" in name} == expected
     assert "--probe-every INT" in written["commands/pretrain.md"]
     assert "$ isopix pretrain igpt.tiny" in written["commands/pretrain.md"]
+    assert not any("--empty-" in page for page in written.values())  # which no command takes
 
 
 @pytest.mark.parametrize("recipe", sorted(registry.SINGLE))

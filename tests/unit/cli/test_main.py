@@ -1,4 +1,4 @@
-"""What has to be set before PyTorch is loaded, and what is printed."""
+"""What has to be set before PyTorch is loaded, signals while it is, and what is printed."""
 
 import subprocess
 import sys

@@ -16,7 +16,6 @@ from isopix.core.types import Grid
 
 GRID = Grid(4, 6)
 RAMP = torch.arange(16.0)[:, None].expand(16, 3) * 17
-PRIMARIES = torch.tensor([[0.0, 0, 0], [255, 0, 0], [0, 255, 0], [0, 0, 255]])
 
 
 def draw(*shape: int) -> Tensor:
