@@ -115,8 +115,7 @@ def _settings(cls: Any, values: Any, path: str) -> Any:
 
 def _part(cls: type[Part], values: Any, path: str) -> tuple[type[Part], Any]:
     kinds = kinds_of(cls)
-    if not isinstance(values, Mapping):
-        values = {"kind": values}
+    values = values if isinstance(values, Mapping) else {"kind": values}
     if cls in kinds.values() and "kind" not in values:
         return cls, values
     kind = values.get("kind")

@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from einops import rearrange, repeat
@@ -185,7 +185,6 @@ Pool = choices.Pool
 AllTokens = Float[Tensor, "B _ D"]  # prefix tokens (a class token), then all positions in raster order
 Pooled = Float[Tensor, "B _"]  # `pooled_width` features
 
-POOLS: tuple[Pool, ...] = get_args(Pool)
 GRID_SIZES: dict[Pool, int] = {"grid2": 2, "grid4": 4}  # rows and columns of cells
 
 

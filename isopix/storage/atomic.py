@@ -192,8 +192,7 @@ def is_lock(path: Path) -> bool:
     """Return whether a file is a lock, held or not, and not a file of that name of another program."""
     if path.is_symlink() or not path.is_file():
         return False
-    text = read_regular(path)
-    return not text or text.startswith(OWNER.encode())
+    return OWNER.encode().startswith(read_regular(path)[: len(OWNER)])
 
 
 def _open_file(path: str, flags: int) -> int:

@@ -22,7 +22,6 @@ START_FILES = (
     SEEN,
     LABELED,
     "data-sample.npz",
-    "step-losses.f64",
     "bad-files.csv",
     atomic.LOCK_FILE,
 )
@@ -54,7 +53,6 @@ class RunFolder:
     selection = _Inside("selection")  # the run that selected the number of steps of a refit
     test_images = _Inside("test-images.npz")  # which of them a fine-tuned run classifies correctly
     data_sample = _Inside("data-sample.npz")  # a few training images, and the images of each class
-    step_losses = _Inside("step-losses.f64")  # of a trial of a learning-rate search: float64, no header
     samples = _Inside("samples")
     probes = _Inside("probes")
     history = _Inside("probes/history")  # probes during training, one file per step

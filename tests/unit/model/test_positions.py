@@ -1,6 +1,7 @@
 """Fixed position embeddings against their formula, their interpolation, and pools over positions."""
 
 import math
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -12,7 +13,6 @@ from torch import Tensor
 from isopix.core.random import generator
 from isopix.core.types import Grid
 from isopix.model.positions import (
-    POOLS,
     FactorizedPositionEmbedding,
     Pool,
     SinCosPositionEmbeddingSpec,
@@ -102,7 +102,7 @@ def by_hand(name: Pool, image: NDArray[np.float64], grid: Grid, num_prefix: int)
 
 @pytest.mark.parametrize("num_prefix", [0, 1])
 @pytest.mark.parametrize("grid", GRIDS, ids=str)
-@pytest.mark.parametrize("name", POOLS)
+@pytest.mark.parametrize("name", get_args(Pool))
 def test_a_pool_is_what_its_name_says(name: Pool, grid: Grid, num_prefix: int) -> None:
     tokens = torch.randn(3, num_prefix + grid.positions, 4, generator=generator(0, "tokens"))
     found = pool_tokens(tokens, name, grid, num_prefix)
