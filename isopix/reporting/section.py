@@ -126,7 +126,7 @@ class PageFigure(NamedTuple):
 def write_page(
     path: Path, result: Result, figures: Sequence[PageFigure], *, title: str, headline: str, lead: str
 ) -> None:
-    """Write the page of a study or a protocol, and its figures and their numbers into `figures` beside it."""
+    """Write the page of a study or a protocol; its figures and their numbers go into the folder `figures`."""
     charts = []
     for each in figures:
         style.write_figure(each.drawing, path.parent / "figures" / each.name, each.numbers)

@@ -164,7 +164,7 @@ ORDER: tuple[Verdict, ...] = ("does not hold", "cannot be judged", "not decided"
 
 
 class Contrast(NamedTuple):
-    """A contrast before it is judged; a correlation is estimated on Fisher's scale if `fisher`."""
+    """A contrast before its p-value is adjusted; a correlation is estimated on Fisher's scale if `fisher`."""
 
     record: ContrastRecord
     estimate: Estimate | None
@@ -179,7 +179,7 @@ class Contrast(NamedTuple):
         """The unadjusted p of a difference on the wrong side; 1 on the right one."""
         return 1.0 if self.estimate is None or self.estimate.mean >= 0 else self.estimate.p_value()
 
-    def judged(self, adjusted_p: float) -> ContrastRecord:
+    def tested(self, adjusted_p: float) -> ContrastRecord:
         """Return mean, 95 % interval and verdict: above zero it `holds`, by the adjusted p it does not."""
         values, estimate = self.record.values, self.estimate
         mean, interval = (sum(values) / len(values) if values else None), None
@@ -222,7 +222,7 @@ def judge(claims: Sequence[tuple[str, str, str, Sequence[Contrast]]]) -> list[Cl
     )
     found = []
     for letter, text, source, contrasts in claims:
-        records = tuple(each.judged(next(adjusted) if each.can_refute else 1.0) for each in contrasts)
+        records = tuple(each.tested(next(adjusted) if each.can_refute else 1.0) for each in contrasts)
         verdicts = {each.verdict for each in records if each.counted}
         verdict: Verdict = next((each for each in ORDER if each in verdicts), "not decided")
         needed = dict.fromkeys(each.needed for each in records if each.needed)

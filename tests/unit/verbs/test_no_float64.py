@@ -17,7 +17,7 @@ LEAVING = {"cpu", "tolist", "item", "numpy"}
 
 
 class FakeMPS(TorchFunctionMode):
-    """Runs what is asked of `mps` on the CPU, and raises TypeError for float64 there, as PyTorch does.
+    """Runs what `mps` is given on the CPU, and raises TypeError for float64 there, as PyTorch does.
 
     Tensors on the device are marked. What is computed from one is on the device, too, until it is moved away.
     """
