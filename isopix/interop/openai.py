@@ -134,8 +134,7 @@ def _read(what: str, path: Path, entry: TensorEntry) -> Tensor:
         file.seek(entry.offset)
         for start in range(0, tensor.nbytes, CHUNK):
             chunk = memory[start : start + CHUNK]
-            file.readinto(chunk)
-            crc = google_crc32c.extend(crc, bytes(chunk))
+            crc = google_crc32c.extend(crc, bytes(chunk[: file.readinto(chunk)]))
     if mask_crc(crc) != entry.crc:
         raise ValueError(f"{what} is damaged; its checksum differs")
     return tensor
