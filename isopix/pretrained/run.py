@@ -133,13 +133,14 @@ def open_run(
         with evaluation_mode(source):
             yield None, source
     else:
-        model = PretrainedModel(load_network(find_model(Path(source)), device))
+        path = find_model(Path(source))
+        folder = RunFolder.open(path)
+        if writes and path == Path(source):
+            require_writable(folder.path / writes)
+        model = PretrainedModel(load_network(path, device))
         if verb:
             model.require(verb)
-        folder = run_folder(source)  # copies a model of the package
-        if writes:
-            require_writable(folder.path / writes)
-        yield folder, model
+        yield run_folder(source), model  # of a model of the package the copy
 
 
 def default_precision(source: RunLike, model: PretrainedModel) -> Precision:
