@@ -16,7 +16,7 @@ def contrast(mean: float, error: float = 1.0, **more: Any) -> Contrast:
     return Contrast(ContrastRecord("more", "points", values=(mean,) * 5, **more), estimate)
 
 
-def tested(*claims: list[Contrast]) -> list[ClaimRecord]:
+def with_verdicts(*claims: list[Contrast]) -> list[ClaimRecord]:
     return judge([("a", "One is more.", "figure 1", each) for each in claims])
 
 
@@ -38,18 +38,18 @@ HIDDEN = contrast(5.0, regime="nothing was learned")
 def test_a_claim_holds_if_all_its_contrasts_do_and_one_refutes_it(
     contrasts: list[Contrast], verdict: str
 ) -> None:
-    assert tested(contrasts)[0].verdict == verdict
+    assert with_verdicts(contrasts)[0].verdict == verdict
 
 
 def test_refutations_are_corrected_by_holm() -> None:
     """Against Holm's procedure by hand: p of 2.5, 2.9 and 3.2 standard errors are .0124, .0037 and .0014."""
-    claims = tested([contrast(-2.5)], [contrast(-2.9), contrast(-3.2)], [contrast(1.0)])
+    claims = with_verdicts([contrast(-2.5)], [contrast(-2.9), contrast(-3.2)], [contrast(1.0)])
     found = [each.adjusted_p for result in claims for each in result.contrasts]
     assert found == pytest.approx([2 * 0.012419, 3 * 0.003732, 4 * 0.001374, 1.0], abs=1e-5)
     assert [each.verdict for each in claims] == ["does not hold", "does not hold", "not decided"]
-    assert tested([contrast(-2.5)] * 5)[0].verdict == "not decided"
+    assert with_verdicts([contrast(-2.5)] * 5)[0].verdict == "not decided"
     unjudged = [contrast(-2.5, regime="no gain")] * 4
-    (first, *_) = tested([contrast(-2.5), *unjudged])[0].contrasts
+    (first, *_) = with_verdicts([contrast(-2.5), *unjudged])[0].contrasts
     assert first.adjusted_p == pytest.approx(0.012419, abs=1e-5)
 
 
@@ -58,13 +58,13 @@ def test_without_differences_few_studies_refute_anything() -> None:
     for _ in range(400):
         estimates = [crossed_estimate(draw.normal(size=(5, 4))) for _ in range(10)]
         contrasts = [Contrast(ContrastRecord("more", ""), each) for each in estimates]
-        refuted += tested(contrasts[:6], contrasts[6:])[0].verdict == "does not hold"
+        refuted += with_verdicts(contrasts[:6], contrasts[6:])[0].verdict == "does not hold"
     assert refuted <= 0.05 * 400
 
 
 def test_an_open_contrast_says_what_it_needs() -> None:
     def needed(*contrasts: Contrast) -> str:
-        return tested(list(contrasts))[0].contrasts[0].needed
+        return with_verdicts(list(contrasts))[0].contrasts[0].needed
 
     assert needed(contrast(1.5, effect=1.0)).startswith("needs ")
     assert needed(contrast(0.1, error=0.5, effect=3.0)) == "3 points would have been detected"
