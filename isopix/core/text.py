@@ -16,6 +16,8 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from isopix.core.signals import errors_as_stops
+
 # Control characters, marks and overrides of the writing direction, line separators, and surrogates, as which
 # Python reads the bytes of a file name that are no UTF-8.
 UNSAFE = re.compile(
@@ -130,7 +132,8 @@ def error_line(error: Exception) -> str:
 def naming(file: str) -> Iterator[None]:
     """Turn whatever a library raises about a file into a ValueError of one line that begins with its name."""
     try:
-        yield
+        with errors_as_stops():  # else a file would seem damaged because a stop signal came while it was read
+            yield
     except Exception as error:  # damaged files raise a dozen types
         raise ValueError(f"{file} cannot be read: {error_line(error)}") from error
 

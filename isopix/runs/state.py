@@ -14,6 +14,7 @@ from isopix.codecs.base import Codec
 from isopix.core.choices import NonNegative
 from isopix.core.config import config, from_dict, to_dict
 from isopix.core.registry import require_plugins
+from isopix.core.signals import errors_as_stops
 from isopix.model.heads import ClassHead
 from isopix.model.network import Network
 from isopix.recipes.recipe import Recipe
@@ -199,7 +200,8 @@ def typed(found: Checkpoint) -> SavedRun:
 def _damage(found: Checkpoint, file: str) -> Iterator[None]:
     """Turn whatever a part makes of wrong content into DamagedCheckpointError, in one line."""
     try:
-        yield
+        with errors_as_stops():
+            yield
     except DamagedCheckpointError:
         raise
     except Exception as error:  # a part may raise anything for values that it was not made for

@@ -2,11 +2,14 @@
 
 import json
 import os
+import signal
 import subprocess
 
 import pytest
+import safetensors.torch
 import torch
 
+from isopix.core import signals
 from isopix.storage import checkpoint
 
 TENSORS = {
@@ -46,6 +49,16 @@ def test_only_the_requested_groups_are_verified_and_loaded(tmp_path):
     assert loaded.records == RECORDS
     with pytest.raises(ValueError, match=r"optimizer\.safetensors is missing"):
         checkpoint.load_checkpoint(folder)
+
+
+def test_a_stop_signal_that_a_library_makes_an_error_of_is_no_damage(tmp_path, monkeypatch):
+    save(tmp_path, 3)
+    monkeypatch.setattr(safetensors.torch, "load_file", lambda path: int("half read"))
+    with pytest.raises(checkpoint.DamagedCheckpointError):
+        checkpoint.load_latest(tmp_path)
+    monkeypatch.setattr(signals._Process, "raised", signal.SIGTERM)
+    with pytest.raises(signals.StopSignal):
+        checkpoint.load_latest(tmp_path)
 
 
 def test_a_checkpoint_of_a_step_is_replaced_by_a_newer_save(tmp_path):
