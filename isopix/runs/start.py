@@ -163,7 +163,8 @@ def _override(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
 def _start(recipe: Recipe, source: PathLike, loaded: LoadedRun) -> TrainingStart:
     run = str(find_model(Path(source)).resolve())
     start = replace(loaded, network=_resized(recipe, loaded))
-    return TrainingStart(recipe, start, {"pretrained": {"run": run, "step": loaded.step}})
+    origin = {"pretrained": {"run": run, "step": loaded.step}}
+    return TrainingStart(recipe, start, origin, loaded.warnings)
 
 
 def _check_same_network(groups: tuple[str, ...], recipe: Recipe, trained: Recipe) -> None:

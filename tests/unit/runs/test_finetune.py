@@ -1,6 +1,7 @@
 """Fine-tuning: where it starts, when it stops, which weights are tested, and its defaults."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,14 @@ def test_it_starts_from_the_weights_of_the_run(pretrained: Path, tmp_path: Path)
     weights = load_run(pretrained, device=CPU).network.tensors()
     assert all(torch.equal(first["model"][name], tensor) for name, tensor in weights.items())
     assert not first["classifier"]["weight"].any()
+
+
+def test_weights_of_an_older_checkpoint_are_named(pretrained: Path, tmp_path: Path) -> None:
+    shutil.copytree(pretrained, tmp_path / "pre")
+    (tmp_path / "pre/checkpoints/step-00000004/model.safetensors").write_bytes(b"")
+    records = finetuned(tmp_path / "pre", tmp_path / "ft", "steps=1")
+    notes = [each["text"] for each in records if each["kind"] == "note"]
+    assert "step-00000004: model.safetensors has 0 bytes" in notes[0]
 
 
 def test_the_best_weights_are_saved_and_tested_once(pretrained: Path, tmp_path: Path) -> None:
