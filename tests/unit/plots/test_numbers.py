@@ -50,7 +50,7 @@ CASES: dict[str, tuple[Callable[[], Figure], dict[int, list[Any]]]] = {
     ),
     "probe": (
         lambda: curves.plot_probe_accuracy({"a": evidence((0.3, 0.5, 0.4), (0.3, 0.2, 0.25), 0.41)}),
-        {0: [[0.3, 0.5, 0.4], [0.3, 0.2, 0.25], [0.41] * 2, [0.1] * 2, [0.5]]},
+        {0: [[0.3, 0.5, 0.4, 0.6], [0.3, 0.2, 0.25, 0.4], [0.41] * 2, [0.1] * 2, [0.5]]},
     ),
     "fine-tuning": (
         lambda: curves.plot_finetuning_accuracy(

@@ -19,13 +19,24 @@ from isopix.recipes import igpt
 from isopix.reporting.page import read_runs, report_page
 from isopix.reporting.run_record import read_run
 from isopix.reporting.summary import headline, model_card
+from isopix.runs.pretrain import save_data_sample
 from isopix.storage.run_folder import RunFolder
 from isopix.verbs.report import result_kinds
-from tests.unit.reporting.cases import bare, call, evidence, fine_tuned, imported, regression, whole, words
+from tests.unit.reporting.cases import (
+    bare,
+    call,
+    dataset,
+    evidence,
+    fine_tuned,
+    imported,
+    regression,
+    whole,
+    words,
+)
 
 GOLDEN = Path(__file__).parent / "golden"
 VOID = {"meta", "img", "link", "br", "use"}
-EVIL = "<script>&\u202e"
+EVIL = "'\"><script>&\u202e"
 
 
 def page_of(*runs: RunFolder) -> str:
@@ -110,13 +121,18 @@ def test_ids_are_unique_and_pictures_are_described(pages: Mapping[str, str], nam
     assert all("scope" in each for each in outline.named("th"))
 
 
-def test_text_of_users_is_escaped(tmp_path: Path) -> None:
-    found = evidence(data=EVIL, warnings=(EVIL,))
-    recipe = replace(igpt.digits(), name=EVIL, data=DataConfig(source=EVIL, rows=8, cols=8))
-    text = page_of(whole(tmp_path / "a<b>", recipe, found, device=EVIL))
-    assert not Outline(text).named("script")
-    assert "\u202e" not in text
-    assert "&lt;script&gt;" in text
+def test_text_of_users_adds_no_elements_and_no_attributes(tmp_path: Path) -> None:
+    pages = []
+    for number, text in enumerate((EVIL, "text")):
+        found = evidence(data=text, warnings=(text,))
+        recipe = replace(igpt.digits(), name=text, data=DataConfig(source=text, rows=8, cols=8))
+        run = whole(tmp_path / f"{number}", recipe, found, device=text)
+        save_data_sample(run, replace(dataset(10), classes=(text,) * 10))
+        pages.append(page_of(run))
+    evil, plain = ([(tag, [*attributes]) for tag, attributes in Outline(page).elements] for page in pages)
+    assert evil == plain
+    assert "\u202e" not in pages[0]
+    assert "&lt;script&gt;" in pages[0]
 
 
 def test_a_picture_is_shown_with_its_caption(tmp_path: Path) -> None:
