@@ -19,10 +19,8 @@ from isopix.finetuning.evaluate import (
 )
 from isopix.probing.features import draw_masks
 from isopix.runs.start import prepare_finetune
-from isopix.storage import log
-from tests.trained import load_finetuned, train
+from tests.trained import evaluations, load_finetuned, train
 
-CPU = torch.device("cpu")
 WORDS = ["depth=1", "width=16", "batch_size=16", "steps=60", "evaluate_every=20", "data.augment=none"]
 WORDS += ["data.limit=150", "lr=0.03", "generative_weight=0.1"]
 CLASSES = 7
@@ -54,14 +52,14 @@ def data() -> ImageDataset:
 
 
 def metrics_of(run: Path, data: ImageDataset, masks: int, seed: int = 0) -> evaluating.ClassificationMetrics:
-    tuned = load_finetuned(run, device=CPU)
+    tuned = load_finetuned(run)
     return evaluate_finetuned(tuned.model, tuned.classes, data, masks=masks, seed=seed, precision="fp32")
 
 
 def test_an_autoregressive_run_has_the_test_metrics_of_its_log(causal: Path, data: ImageDataset) -> None:
-    [tested] = [each for each in log.read_log(causal / "log.jsonl") if each.get("split") == "test"]
+    [tested] = evaluations(causal, "test")
     found = metrics_of(causal, data, 0)
-    assert load_finetuned(causal, device=CPU).loaded.step == tested["step"]
+    assert load_finetuned(causal).loaded.step == tested["step"]
     assert found.num_images == tested["images"]
     assert found.accuracy == pytest.approx(tested["accuracy"])
     assert found.cross_entropy == pytest.approx(tested["class_nats"], rel=1e-5)
@@ -70,7 +68,7 @@ def test_an_autoregressive_run_has_the_test_metrics_of_its_log(causal: Path, dat
 
 def test_several_masks_are_the_vote_of_each_alone(masked: Path, data: ImageDataset) -> None:
     found = metrics_of(masked, data, 4)
-    made, images = load_finetuned(masked, device=CPU), data.test.images
+    made, images = load_finetuned(masked), data.test.images
     alone = []
     for number in range(4):
         mask = draw_masks(made.loaded.model, images, seed=0, purpose=f"evaluate.mask.{number}")
@@ -91,7 +89,7 @@ def test_several_masks_are_the_vote_of_each_alone(masked: Path, data: ImageDatas
 )
 def test_by_default_the_recipe_decides_about_masks(tmp_path: Path, settings: list[str], default: int) -> None:
     run = finetuned(tmp_path / "ft", "igpt.digits_bert", *settings, "steps=1", "evaluate_every=1")
-    assert num_masks(load_finetuned(run, device=CPU).model) == default
+    assert num_masks(load_finetuned(run).model) == default
 
 
 def test_metrics_of_one_mask_are_scikit_learns() -> None:

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 import isopix
-from isopix.recipes import registry
 from isopix.runs import loggers as metric_loggers
 from isopix.runs.loggers import RunLogger
 from isopix.runs.training_log import RunObserver
@@ -68,11 +67,11 @@ def package(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def pretrain(out: Path, *loggers: str, stop_at: int | None = None) -> None:
-    recipe, steps = registry.resolve("igpt.digits", settings=WORDS).recipe, list[int]()
+    steps = list[int]()
     observer = RunObserver(
         record=lambda record: steps.append(record["step"]), stop=lambda: steps[-1] == stop_at, loggers=loggers
     )
-    train(recipe, out, observer=observer)
+    train("igpt.digits", out, *WORDS, observer=observer)
 
 
 def scalars(folder: Path) -> dict[str, list[tuple[int, float]]]:
