@@ -1,4 +1,4 @@
-"""Runs of tests: trained and resumed on the CPU, what they log and save, and those with a class head."""
+"""Runs of tests: empty, or trained and resumed on the CPU; what they log and save; class heads."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +18,7 @@ from isopix.runs.state import RunStatus
 from isopix.runs.training_log import RunObserver
 from isopix.storage import checkpoint
 from isopix.storage.log import read_log
+from isopix.storage.run_folder import RunFolder
 
 CPU = torch.device("cpu")
 SILENT = RunObserver()
@@ -32,6 +33,14 @@ class StopAt:
     def __call__(self) -> bool:
         self.left -= 1
         return self.left <= 0
+
+
+def create_run(path: Path) -> RunFolder:
+    """An empty run folder."""
+    run = RunFolder(path)
+    path.mkdir(parents=True, exist_ok=True)
+    run.create_folders()
+    return run
 
 
 def train(
@@ -68,9 +77,9 @@ def _tensors(found: checkpoint.Checkpoint) -> dict[str, Tensor]:
     return {f"{group}/{name}": each for group, named in found.tensors.items() for name, each in named.items()}
 
 
-def evaluations(run: Path, split: str) -> list[dict[str, Any]]:
-    """The records of a split in the log."""
-    return [record for record in read_log(run / "log.jsonl") if record.get("split") == split]
+def logged(run: Path, **values: object) -> list[dict[str, Any]]:
+    """The records of the log that have these values."""
+    return [record for record in read_log(run / "log.jsonl") if values.items() <= record.items()]
 
 
 class FineTunedModel(NamedTuple):

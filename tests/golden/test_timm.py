@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -23,14 +24,8 @@ NAMES = {
 
 
 def layer() -> nn.Module:
-    return nn.TransformerEncoderLayer(
-        *(WIDTH, 3, 4 * WIDTH),
-        dropout=0.0,
-        activation="gelu",
-        layer_norm_eps=1e-6,
-        batch_first=True,
-        norm_first=True,
-    )
+    settings: Any = {"dropout": 0.0, "activation": "gelu", "layer_norm_eps": 1e-6}
+    return nn.TransformerEncoderLayer(WIDTH, 3, 4 * WIDTH, batch_first=True, norm_first=True, **settings)
 
 
 class TorchViT(nn.Module):

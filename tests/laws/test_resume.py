@@ -9,8 +9,8 @@ from isopix.core.overrides import override, parse
 from isopix.finetuning.classifier import FineTuneConfig
 from isopix.recipes import registry
 from isopix.runs.training_log import RunObserver
-from isopix.storage import checkpoint, log
-from tests.trained import StopAt, different_weights, newest, resume, train
+from isopix.storage import checkpoint
+from tests.trained import StopAt, different_weights, logged, newest, resume, train
 
 SMALL = ["depth=1", "width=16", "steps=12", "batch_size=8", "log_every=1", "evaluate_every=5"]
 SMALL += ["evaluate_images=16", "num_test_images=16", "checkpoint_every=4", "data.limit=50"]
@@ -38,12 +38,8 @@ def recipe(name: str, changes: list[str]):
 
 
 def losses(out: Path) -> list[tuple[str, int, float]]:
-    records = log.read_log(out / "log.jsonl")
-    return [
-        (r["kind"], r["step"], r.get("loss_nats", r.get("class_nats")))
-        for r in records
-        if r["kind"] != "note"
-    ]
+    found = [(r["kind"], r["step"], r.get("loss_nats", r.get("class_nats"))) for r in logged(out)]
+    return [each for each in found if each[0] != "note"]
 
 
 @pytest.fixture(scope="module", params=SETTINGS)
@@ -102,6 +98,6 @@ def test_resume_says_what_keeps_it_from_being_bit_for_bit(tmp_path: Path, name: 
     records = {**found.records, "environment": {**found.records["environment"], name: then}}
     checkpoint.save_checkpoint(found.path, found.tensors, records)
     resume(out)
-    notes = [r["text"] for r in log.read_log(out / "log.jsonl") if r["kind"] == "note"]
+    notes = [record["text"] for record in logged(out, kind="note")]
     now = found.records["environment"][name]
     assert notes == [f"resumed with {name} {now}, the run had {then}: weights may differ in the last bits"]

@@ -6,9 +6,8 @@ import pytest
 
 from isopix.data.dataset import load_dataset
 from isopix.runs.training_log import RunObserver
-from isopix.storage import log
 from tests.laws.test_resume import recipe
-from tests.trained import StopAt, different_weights, resume, train
+from tests.trained import StopAt, different_weights, logged, resume, train
 
 DIGITS = ["data.rows=16", "data.cols=16"]
 SETTINGS = {
@@ -26,7 +25,7 @@ SETTINGS = {
 def _logged(out: Path) -> list[dict[str, object]]:
     """All records without times and names of runs."""
     timed = ("images_per_second", "seconds", "peak_memory_bytes", "energy_joules", "time", "run", "text")
-    return [{key: each[key] for key in each if key not in timed} for each in log.read_log(out / "log.jsonl")]
+    return [{key: each[key] for key in each if key not in timed} for each in logged(out)]
 
 
 @pytest.mark.parametrize("name", SETTINGS)

@@ -13,9 +13,8 @@ from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.runs.training_log import RunObserver
 from isopix.storage import checkpoint
-from isopix.storage.log import read_log
 from isopix.train.train_step import NonFiniteError, TrainStep
-from tests.trained import StopAt, different_weights, newest, resume, train
+from tests.trained import StopAt, different_weights, logged, newest, resume, train
 
 STEPS = 40
 WORDS = ["depth=1", "width=16", f"steps={STEPS}", "batch_size=4", "log_every=3", "checkpoint_every=9"]
@@ -99,6 +98,10 @@ def checkpoints_are_finite(out: Path) -> bool:
     return all(bool(torch.isfinite(tensor.float()).all()) for group in groups for tensor in group.values())
 
 
+def notes_of_faults(out: Path) -> list[str]:
+    return [each["text"] for each in logged(out, kind="note") if "not finite" in each["text"]]
+
+
 FULL = [pytest.param(number, marks=pytest.mark.slow if number > 4 else []) for number in range(100)]
 
 
@@ -122,12 +125,11 @@ def test_training_goes_on_and_says_so(fault: Fault, policy: str, tmp_path: Path)
     out = tmp_path / "run"
     assert train(recipe(f"train.on_nonfinite={policy}"), out).finished
     assert checkpoints_are_finite(out)
-    records = read_log(out / "log.jsonl")
-    notes = [each["text"] for each in records if "not finite" in each.get("text", "")]
+    notes = notes_of_faults(out)
     skips = policy == "skip" and fault.where in ("loss", "gradient", "batch")
     assert len(notes) == 1
     assert ("its update was skipped" if skips else "back to step") in notes[0]
-    steps = [each["step"] for each in records if each["kind"] == "train"]
+    steps = [each["step"] for each in logged(out, kind="train")]
     assert steps == sorted(set(steps))
 
 
@@ -148,7 +150,7 @@ def train_with(fault: Fault, out: Path, monkeypatch: pytest.MonkeyPatch, *words:
     """Train to the end through a fault, and return the notes about it."""
     fault.install(monkeypatch)
     assert train(recipe(*words), out).finished
-    return [each["text"] for each in read_log(out / "log.jsonl") if "not finite" in each.get("text", "")]
+    return notes_of_faults(out)
 
 
 def test_a_rollback_waits_for_the_checkpoint_that_is_being_written(

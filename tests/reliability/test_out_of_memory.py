@@ -7,9 +7,8 @@ import pytest
 import torch
 
 from isopix.runs.training_log import RunObserver
-from isopix.storage.log import read_log
 from isopix.train.train_step import OutOfMemoryError, TrainStep
-from tests.trained import different_weights, newest, resume, train
+from tests.trained import different_weights, logged, newest, resume, train
 
 WORDS = ["depth=1", "width=16", "steps=12", "batch_size=12", "log_every=1", "checkpoint_every=4"]
 WORDS += ["evaluate_every=20", "evaluate_images=8", "num_test_images=8", "data.limit=64", "precision=fp32"]
@@ -21,7 +20,7 @@ MESSAGES = [
 
 
 def losses(run: Path) -> list[float]:
-    return [each["loss_nats"] for each in read_log(run / "log.jsonl") if each["kind"] == "train"]
+    return [each["loss_nats"] for each in logged(run, kind="train")]
 
 
 def limited(monkeypatch: pytest.MonkeyPatch, *, step: int, images: int, message: str) -> list[int]:
@@ -56,7 +55,7 @@ def test_the_same_losses_in_smaller_parts(seed: int, tmp_path: Path, monkeypatch
     train("igpt.digits", tmp_path / "small", *WORDS)
     assert losses(tmp_path / "small") == pytest.approx(losses(tmp_path / "whole"), abs=1e-6)
     assert max(sizes[-12 // images :]) <= images
-    notes = [each["text"] for each in read_log(tmp_path / "small" / "log.jsonl") if each["kind"] == "note"]
+    notes = [each["text"] for each in logged(tmp_path / "small", kind="note")]
     assert any(f"out of memory at step {step} with accumulate=1" in text for text in notes)
     weights = [newest(tmp_path / name).tensors["model"] for name in ("whole", "small")]
     torch.testing.assert_close(weights[1], weights[0], rtol=1e-4, atol=1e-5)

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -16,9 +15,8 @@ from isopix.probing.splits import FeatureSplit, FeatureSplits
 from isopix.recipes import registry
 from isopix.runs.load import load_run
 from isopix.runs.training_log import RunObserver
-from isopix.storage import log
 from isopix.storage.run_folder import RunFolder
-from tests.trained import CPU, StopAt, different_weights, evaluations, resume, train
+from tests.trained import CPU, StopAt, different_weights, logged, resume, train
 from tests.unit.probing.cases import run as run_probe
 
 WORDS = [
@@ -27,10 +25,6 @@ WORDS = [
 ]
 PROBED = [*WORDS, "probe_every=5", "knn_images=60"]
 RECIPE, ALONE = (registry.resolve("igpt.digits_bert", settings=each).recipe for each in (PROBED, WORDS))
-
-
-def validations(folder: RunFolder) -> list[dict[str, Any]]:
-    return evaluations(folder.path, "validation")
 
 
 def files(folder: RunFolder) -> dict[str, str]:
@@ -54,8 +48,7 @@ def test_training_is_the_same_with_and_without(probed: RunFolder, tmp_path: Path
     assert different_weights(probed.path, alone.path) == []
     for kind in ("train", "evaluation"):
         losses = [
-            [record["loss_nats"] for record in log.read_log(each.log) if record["kind"] == kind]
-            for each in (probed, alone)
+            [record["loss_nats"] for record in logged(each.path, kind=kind)] for each in (probed, alone)
         ]
         assert losses[0] == losses[1]
     assert not alone.history.exists()
@@ -70,7 +63,7 @@ def test_a_run_that_was_stopped_ends_with_the_same_probes(
     stray.write_text("{}")  # as a killed process leaves that was ahead of its last checkpoint
     resume(folder.path)
     assert files(folder) == files(probed)
-    assert validations(folder) == validations(probed)
+    assert logged(folder.path, split="validation") == logged(probed.path, split="validation")
 
 
 def test_the_accuracy_is_that_of_the_networks_features_on_the_images_that_it_says(probed: RunFolder) -> None:
@@ -81,8 +74,9 @@ def test_the_accuracy_is_that_of_the_networks_features_on_the_images_that_it_say
         *(FeatureSplit(extract_features(network, each.images), each.labels) for each in parts)
     )
     found = run_probe(splits, evaluators.METHOD)
-    assert [each["step"] for each in validations(probed) if "probe_accuracy" in each] == [0, 5, 10, 12]
-    last = validations(probed)[-1]
+    validations = logged(probed.path, split="validation")
+    assert [each["step"] for each in validations if "probe_accuracy" in each] == [0, 5, 10, 12]
+    last = validations[-1]
     assert 0.1 < last["knn_accuracy"] <= 1
     assert (last["probe_layer"], last["probe_images"]) == (found.best_index, 45)
     assert last["probe_accuracy"] == pytest.approx(found.best.test_accuracy)

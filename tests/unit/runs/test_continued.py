@@ -16,7 +16,7 @@ from isopix.runs.start import TrainingStart, prepare_pretrain
 from isopix.storage.atomic import read_json
 from isopix.storage.checkpoint import load_checkpoint
 from isopix.storage.run_folder import RunFolder
-from tests.trained import CPU, evaluations, train
+from tests.trained import CPU, logged, train
 
 SMALL = [
     *("depth=2", "width=16", "batch_size=16", "log_every=1", "evaluate_every=2", "checkpoint_every=1"),
@@ -32,7 +32,7 @@ def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_it_starts_with_the_last_loss_of_the_run_and_a_new_optimizer(first: Path, tmp_path: Path) -> None:
     assert train(prepare_pretrain(None, ["steps=1"], weights=first), tmp_path / "second").finished
-    start, end = evaluations(tmp_path / "second", "validation")[0], evaluations(first, "validation")[-1]
+    [start, _], [*_, end] = (logged(run, split="validation") for run in (tmp_path / "second", first))
     assert (start["step"], end["step"]) == (0, 4)
     assert start["loss_nats"] == end["loss_nats"]
     saved = load_checkpoint(tmp_path / "second/checkpoints/step-00000000").tensors

@@ -20,7 +20,7 @@ from isopix.runs.start import TrainingStart
 from isopix.runs.training_log import RunObserver
 from isopix.storage import log
 from isopix.storage.run_folder import FOLDER_LOCK
-from tests.trained import CPU, StopAt, different_weights, evaluations, train
+from tests.trained import CPU, StopAt, different_weights, logged, train
 
 SMALL = ["depth=1", "width=16", "batch_size=16", "evaluate_images=40", "data.limit=100"]
 WORDS = [*SMALL, "steps=30", "log_every=1000", "evaluate_every=100", "checkpoint_every=4"]
@@ -109,7 +109,7 @@ def test_every_trial_has_its_status_and_the_best_is_selected(whole: LRSearchResu
     assert [trial.status for trial in whole.trials] == ["non-finite", "diverged", "completed", "failed"]
     assert whole.best_lr == 0.03
     assert whole.remaining == (0.0003,)
-    assert [evaluations(run, "test") for run in whole.path.glob("lr-*")] == [[]] * 4
+    assert [logged(run, split="test") for run in whole.path.glob("lr-*")] == [[]] * 4
     diverged = log.read_log(trial_folder(whole.path, 3.0) / "log.jsonl")
     assert max(record["step"] for record in diverged) < RECIPE.train.steps / 2, "it was not stopped early"
 
@@ -136,7 +136,7 @@ def test_a_finished_search_is_read_and_continues_with_smaller_learning_rates_alo
 
 
 def accuracies(run: Path) -> dict[int, float]:
-    return {each["step"]: each["accuracy"] for each in evaluations(run, "validation")}
+    return {each["step"]: each["accuracy"] for each in logged(run, split="validation")}
 
 
 def test_a_search_for_fine_tuning_selects_by_validation_accuracy_and_resumes(tmp_path: Path) -> None:

@@ -17,10 +17,10 @@ from isopix.runs import state
 from isopix.runs.load import load_run
 from isopix.runs.pretrain import fit_codec
 from isopix.runs.training_log import RunObserver
-from isopix.storage import checkpoint, log
+from isopix.storage import checkpoint
 from isopix.train.evaluator import evaluate_split, measure_baselines
 from isopix.train.tasks import PretrainTask
-from tests.trained import CPU, StopAt, evaluations, newest, resume, train
+from tests.trained import CPU, StopAt, logged, newest, resume, train
 
 WORDS = ["depth=1", "width=16", "steps=8", "batch_size=16", "log_every=1", "evaluate_images=40"]
 WORDS += ["num_test_images=50"]
@@ -41,7 +41,7 @@ def test_each_loss_is_that_of_the_split_it_names(run: tuple[Recipe, Path], split
     images = {name: getattr(data, name).sample(count) for name in ("train", "validation", "test")}
     settings = {"seed": recipe.train.seed, "precision": "fp32"}
     losses = {name: evaluate_split(task, each, **settings)["loss_nats"] for name, each in images.items()}
-    last = evaluations(out, split)[-1]
+    last = logged(out, split=split)[-1]
     assert last["images"] == count
     assert last["loss_nats"] == pytest.approx(losses[split], rel=1e-6)
     assert len({round(loss, 5) for loss in losses.values()}) == 3
@@ -61,14 +61,14 @@ def test_baselines_are_logged_once_on_the_images_of_the_losses(tmp_path: Path) -
     recipe, folder = registry.resolve("igpt.digits_bert", settings=WORDS).recipe, tmp_path / "run"
     train(recipe, folder, observer=RunObserver(stop=StopAt(3)))
     resume(folder)
-    logged = [each for each in log.read_log(folder / "log.jsonl") if each["kind"] == "baselines"]
-    measured = [(each["held_out"], each["images"], each["step"]) for each in logged]
+    baselines = logged(folder, kind="baselines")
+    measured = [(each["held_out"], each["images"], each["step"]) for each in baselines]
     assert measured == [("validation", 40, 0), ("test", 50, 0)]
     data, loaded = load_dataset(recipe.data), load_run(folder, device=CPU)
     held_out = {"validation": data.validation.sample(40), "test": data.test.sample(50)}
     found = measure_baselines(loaded.model, recipe.model.head, data.train, held_out, seed=recipe.train.seed)
-    assert [each["nats"] for each in logged] == [found["validation"]["nats"], found["test"]["nats"]]
-    assert list(loaded.modes) == logged[1]["modes"]
+    assert [each["nats"] for each in baselines] == [found["validation"]["nats"], found["test"]["nats"]]
+    assert list(loaded.modes) == baselines[1]["modes"]
 
 
 @pytest.fixture

@@ -16,12 +16,11 @@ from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import find_checkpoint, load_run
 from isopix.runs.training_log import RunObserver, decoder_fits, unigram_nats
-from isopix.storage import log
 from isopix.storage.checkpoint import load_checkpoint, save_checkpoint
 from isopix.storage.provenance import with_provenance
 from isopix.storage.run_folder import RunFolder
 from tests.registry import restored_registry
-from tests.trained import CPU, StopAt, resume, train
+from tests.trained import CPU, StopAt, logged, resume, train
 
 SMALL = ["depth=1", "width=16", "batch_size=16", "steps=4", "checkpoint_every=2", "num_colors=4", "limit=60"]
 
@@ -153,9 +152,8 @@ def test_a_run_needs_its_plugin_and_with_a_corrected_one_says_so(
         then, now = hashed(EVALUATOR), hashed(corrected)
         resume(tmp_path / "run")
         text = f"norms.py has changed since the run: SHA-256 {then[:12]} then, {now[:12]} now"
-        records = log.read_log(tmp_path / "run" / "log.jsonl")
-        assert [record["text"].endswith(text) for record in records if record["kind"] == "note"] == [True]
-        assert records[-1]["step"] == 4
+        assert [each["text"].endswith(text) for each in logged(tmp_path / "run", kind="note")] == [True]
+        assert logged(tmp_path / "run")[-1]["step"] == 4
         assert load_run(tmp_path / "run", device=CPU).warnings == ()
         for path, expected in (
             ("environment.json", then),
