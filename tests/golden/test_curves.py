@@ -4,9 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from isopix.recipes import registry
-from isopix.storage import log
-from tests.trained import train
+from tests.trained import logged, train
 
 CURVES = {
     "igpt.digits": """
@@ -36,31 +34,17 @@ CURVES = {
 }
 DIGITS = ["data.source=digits", "data.rows=8", "data.cols=8"]
 ENLARGED = ["data.source=digits", "data.rows=32", "data.cols=32", "width=32"]
-RESNET = [
-    *("codec.patch_size=8", "stem=resnet", "stem.stages=[1,1]", "stem.channels=8"),
-    "data.patch_augment=random",
-]
-SMALLER = {
-    "patchformer.tiny": [
-        *ENLARGED,
-        *RESNET,
-        *("head.channels=16", "head.norm=true"),
-        "lr=1e-3",
-        "beta2=0.999",
-        "schedule=constant",
-    ],
-    "vit.tiny": ENLARGED,
-}
+RESNET = ["codec.patch_size=8", "stem=resnet", "stem.stages=[1,1]", "stem.channels=8"]
+RESNET += ["data.patch_augment=random", "head.channels=16", "head.norm=true"]
+ADAM = ["lr=1e-3", "beta2=0.999", "schedule=constant"]
+SMALLER = {"patchformer.tiny": [*ENLARGED, *RESNET, *ADAM], "vit.tiny": ENLARGED}
 
 
 @pytest.mark.parametrize("name", CURVES)
 def test_twenty_steps_give_the_same_losses_as_ever(name: str, tmp_path: Path) -> None:
     words = ["steps=20", "batch_size=32", "log_every=1", "evaluate_images=0", "num_test_images=0"]
     words.append("holdout=0")  # which images are held out has its own tests
-    recipe = registry.resolve(name, settings=[*words, *SMALLER.get(name, DIGITS)]).recipe
-    train(recipe, tmp_path / "run")
-    losses = [
-        each["loss_nats"] for each in log.read_log(tmp_path / "run" / "log.jsonl") if each["kind"] == "train"
-    ]
+    train(name, tmp_path / "run", *words, *SMALLER.get(name, DIGITS))
+    losses = [each["loss_nats"] for each in logged(tmp_path / "run", kind="train")]
     expected = [float(each) for each in CURVES[name].split()]
     assert losses == pytest.approx(expected, rel=5e-5)  # processors without AVX-512 differ by 2e-5

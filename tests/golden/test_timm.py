@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -23,14 +24,8 @@ NAMES = {
 
 
 def layer() -> nn.Module:
-    return nn.TransformerEncoderLayer(
-        *(WIDTH, 3, 4 * WIDTH),
-        dropout=0.0,
-        activation="gelu",
-        layer_norm_eps=1e-6,
-        batch_first=True,
-        norm_first=True,
-    )
+    settings: Any = {"dropout": 0.0, "activation": "gelu", "layer_norm_eps": 1e-6}
+    return nn.TransformerEncoderLayer(WIDTH, 3, 4 * WIDTH, batch_first=True, norm_first=True, **settings)
 
 
 class TorchViT(nn.Module):
@@ -75,7 +70,7 @@ def test_layers_of_pytorch_under_the_names_of_timm(tmp_path: Path) -> None:
         assert_equal_states(own_states(imported, images()), reference)
         logits = theirs.head(reference[-1][:, 0])
     isopix.convert_timm(tmp_path, tmp_path / "run")
-    tuned = load_finetuned(tmp_path / "run", device=torch.device("cpu"))
+    tuned = load_finetuned(tmp_path / "run")
     own = predict_logits(tuned.model, images(), None, precision="fp32")
     assert (own - logits).abs().max() <= TOLERANCE * logits.abs().max()
     assert tuned.classes == ("0", "1", "2", "3")
@@ -88,7 +83,7 @@ def test_timm_itself(tmp_path: Path) -> None:
     theirs = randomized(timm.create_model("vit_tiny_patch16_224", **sizes))
     hub.save_for_hf(theirs, tmp_path, model_args=sizes)
     isopix.convert_timm(tmp_path, tmp_path / "run")
-    tuned = load_finetuned(tmp_path / "run", device=torch.device("cpu"))
+    tuned = load_finetuned(tmp_path / "run")
     values = images() / 127.5 - 1
     with torch.no_grad():
         logits, (states, last) = theirs(values), _timm_states(theirs, values)

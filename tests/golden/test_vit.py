@@ -112,7 +112,7 @@ def classifier(tmp_path: Path) -> tuple[nn.Module, Path]:
 
 
 def own_logits(run: Path, pixels: Images) -> Tensor:
-    tuned = load_finetuned(run, device=torch.device("cpu"))
+    tuned = load_finetuned(run)
     assert tuned.classes == ("a", "b", "c", "d", "e")
     return predict_logits(tuned.model, pixels, None, precision="fp32")
 

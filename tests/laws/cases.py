@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import torch
 from einops import repeat
-from torch import Tensor
+from torch import Tensor, nn
 from torch.distributions import Normal
 
 from isopix.codecs.base import Codec, CodecSpec
@@ -214,6 +214,13 @@ def busy(recipe: Recipe) -> Network:
             if "norm" not in name:
                 parameter.copy_(torch.randn(parameter.shape, generator=draw) * 0.4)
     return net
+
+
+def randomize(module: nn.Module, draw: torch.Generator, deviation: float = 1.0) -> None:
+    """Draw every parameter of a module anew."""
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=draw) * deviation)
 
 
 def model(recipe: Recipe) -> PretrainModel:

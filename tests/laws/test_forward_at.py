@@ -21,11 +21,6 @@ LARGER = [
 ]
 
 
-def disable(model: PretrainModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compute the last block at all positions."""
-    monkeypatch.setattr(type(model.network.backbone), "supports_forward_at", False)
-
-
 def test_there_are_cases_with_and_without_class_token_of_whole_positions_and_of_single_channels() -> None:
     assert {case.model.class_token for case in SUPPORTING} == {True, False}
     assert {case.objective.mask.kind for case in LARGER} >= {"bernoulli", "per_channel"}
@@ -48,7 +43,7 @@ def test_loss_and_gradients_are_the_same_at_fewer_flops(
     model = cases.busy_model(recipe).double()
     batch = model.make_batch(cases.images(recipe), generator(0, "law"))
     loss, gradients, flops = measure(model, batch)
-    disable(model, monkeypatch)
+    monkeypatch.setattr(type(model.network.backbone), "supports_forward_at", False)
     loss_everywhere, gradients_everywhere, flops_everywhere = measure(model, batch)
     torch.testing.assert_close(loss, loss_everywhere, rtol=1e-9, atol=1e-9)
     torch.testing.assert_close(gradients, gradients_everywhere, rtol=1e-6, atol=1e-9)

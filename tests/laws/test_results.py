@@ -84,8 +84,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("results")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        levels = np.stack(np.meshgrid(*[[-1.0, 0.0, 1.0]] * 3), -1).reshape(-1, 3).astype(np.float32)
-        np.save("levels.npy", levels)
+        np.save("levels.npy", bundles.LEVELS)
         network = bundles.variables(depth=1, width=16, heads=2, colors=27, positions=16)
         bundles.write(Path("model.ckpt-1"), network)
         for words in ["palette import levels.npy --range -1 1 --out levels.npz", *RUNS]:

@@ -4,30 +4,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import torch
-from torch import Tensor
 
 from isopix.core.overrides import override, parse
 from isopix.finetuning.classifier import FineTuneConfig
 from isopix.recipes import registry
-from isopix.runs.resume import resume_run
 from isopix.runs.training_log import RunObserver
-from isopix.storage import checkpoint, log
-from tests.trained import train
+from isopix.storage import checkpoint
+from tests.trained import StopAt, different_weights, logged, newest, resume, train
 
-CPU = torch.device("cpu")
-SMALL = [
-    "depth=1",
-    "width=16",
-    "steps=12",
-    "batch_size=8",
-    "log_every=1",
-    "evaluate_every=5",
-    "evaluate_images=16",
-    "num_test_images=16",
-    "checkpoint_every=4",
-    "data.limit=50",
-]
+SMALL = ["depth=1", "width=16", "steps=12", "batch_size=8", "log_every=1", "evaluate_every=5"]
+SMALL += ["evaluate_images=16", "num_test_images=16", "checkpoint_every=4", "data.limit=50"]
 DIGITS_IN_PATCHES = ["data.source=digits", "data.rows=32", "data.cols=32"]
 RESNET = ["codec.patch_size=8", "stem=resnet", "stem.stages=[1,1]", "data.patch_augment=random"]
 SETTINGS = {
@@ -44,17 +30,6 @@ SETTINGS = {
 }
 
 
-class StopAt:
-    """Asks to stop after some steps."""
-
-    def __init__(self, steps: int):
-        self.left = steps
-
-    def __call__(self) -> bool:
-        self.left -= 1
-        return self.left <= 0
-
-
 def recipe(name: str, changes: list[str]):
     given = registry.find(name)
     if any(change.startswith("finetune.") for change in changes):
@@ -62,18 +37,9 @@ def recipe(name: str, changes: list[str]):
     return override(given, parse([*SMALL, *changes]))
 
 
-def final(out: Path) -> dict[str, Tensor]:
-    tensors = checkpoint.load_latest(out / "checkpoints").checkpoint.tensors
-    return {f"{group}/{name}": tensor for group, named in tensors.items() for name, tensor in named.items()}
-
-
 def losses(out: Path) -> list[tuple[str, int, float]]:
-    records = log.read_log(out / "log.jsonl")
-    return [
-        (r["kind"], r["step"], r.get("loss_nats", r.get("class_nats")))
-        for r in records
-        if r["kind"] != "note"
-    ]
+    found = [(r["kind"], r["step"], r.get("loss_nats", r.get("class_nats"))) for r in logged(out)]
+    return [each for each in found if each[0] != "note"]
 
 
 @pytest.fixture(scope="module", params=SETTINGS)
@@ -92,13 +58,9 @@ def test_a_stopped_run_ends_like_an_uninterrupted_one(
     settings = recipe(*SETTINGS[uninterrupted.name])
     assert not train(settings, tmp_path / "parts", observer=RunObserver(stop=StopAt(stops[0]))).finished
     for steps in stops[1:]:
-        assert not resume_run(
-            tmp_path / "parts", device=CPU, observer=RunObserver(stop=StopAt(steps))
-        ).finished
-    assert resume_run(tmp_path / "parts", device=CPU, observer=RunObserver()).finished
-    whole, parts = final(uninterrupted), final(tmp_path / "parts")
-    assert whole.keys() == parts.keys()
-    assert all(torch.equal(whole[name], parts[name]) for name in whole)
+        assert not resume(tmp_path / "parts", StopAt(steps)).finished
+    assert resume(tmp_path / "parts").finished
+    assert different_weights(tmp_path / "parts", uninterrupted) == []
     assert losses(uninterrupted) == losses(tmp_path / "parts")
 
 
@@ -114,28 +76,28 @@ def test_a_run_killed_between_checkpoints_resumes_from_the_last_one(tmp_path: Pa
     with pytest.raises(KeyError, match="killed"):
         train(settings, tmp_path / "parts", observer=RunObserver(record=die))
     assert losses(tmp_path / "parts")[-1][1] == 7
-    resume_run(tmp_path / "parts", device=CPU, observer=RunObserver())
+    resume(tmp_path / "parts")
     assert losses(tmp_path / "whole") == losses(tmp_path / "parts")
 
 
 def test_resume_refuses_other_images(tmp_path: Path) -> None:
     out = tmp_path / "run"
     train(recipe("igpt.digits", []), out, observer=RunObserver(stop=StopAt(2)))
-    found = checkpoint.load_latest(out / "checkpoints").checkpoint
+    found = newest(out)
     records = {**found.records, "state": {**found.records["state"], "data": "0" * 64}}
     checkpoint.save_checkpoint(found.path, found.tensors, records)
     with pytest.raises(ValueError, match=r"the images of 'digits' have changed since run .* was started"):
-        resume_run(out, device=CPU, observer=RunObserver())
+        resume(out)
 
 
 @pytest.mark.parametrize(("name", "then"), [("threads", 7), ("torch", "2.0"), ("pillow", "1.0")])
 def test_resume_says_what_keeps_it_from_being_bit_for_bit(tmp_path: Path, name: str, then: object) -> None:
     out = tmp_path / "run"
     train(recipe("igpt.digits", []), out, observer=RunObserver(stop=StopAt(2)))
-    found = checkpoint.load_latest(out / "checkpoints").checkpoint
+    found = newest(out)
     records = {**found.records, "environment": {**found.records["environment"], name: then}}
     checkpoint.save_checkpoint(found.path, found.tensors, records)
-    resume_run(out, device=CPU, observer=RunObserver())
-    notes = [r["text"] for r in log.read_log(out / "log.jsonl") if r["kind"] == "note"]
+    resume(out)
+    notes = [record["text"] for record in logged(out, kind="note")]
     now = found.records["environment"][name]
     assert notes == [f"resumed with {name} {now}, the run had {then}: weights may differ in the last bits"]

@@ -3,14 +3,11 @@
 from pathlib import Path
 
 import pytest
-import torch
 
 from isopix.data.dataset import load_dataset
-from isopix.runs.resume import resume_run
 from isopix.runs.training_log import RunObserver
-from isopix.storage import log
-from tests.laws.test_resume import CPU, StopAt, final, recipe
-from tests.trained import train
+from tests.laws.test_resume import recipe
+from tests.trained import StopAt, different_weights, logged, resume, train
 
 DIGITS = ["data.rows=16", "data.cols=16"]
 SETTINGS = {
@@ -28,7 +25,7 @@ SETTINGS = {
 def _logged(out: Path) -> list[dict[str, object]]:
     """All records without times and names of runs."""
     timed = ("images_per_second", "seconds", "peak_memory_bytes", "energy_joules", "time", "run", "text")
-    return [{key: each[key] for key in each if key not in timed} for each in log.read_log(out / "log.jsonl")]
+    return [{key: each[key] for key in each if key not in timed} for each in logged(out)]
 
 
 @pytest.mark.parametrize("name", SETTINGS)
@@ -46,11 +43,8 @@ def test_a_run_does_not_depend_on_the_store(name: str, tmp_path: Path) -> None:
         known.add(data.fingerprint)
         train(settings, tmp_path / out)
     assert len(known) == 1
-    expected = final(tmp_path / "pixels")
     for out in ("encoded", "workers"):
-        found = final(tmp_path / out)
-        assert found.keys() == expected.keys()
-        assert [key for key in expected if not torch.equal(found[key], expected[key])] == []
+        assert different_weights(tmp_path / out, tmp_path / "pixels") == []
         assert _logged(tmp_path / out) == _logged(tmp_path / "pixels")
 
 
@@ -59,7 +53,6 @@ def test_a_run_with_workers_resumes_at_any_step(tmp_path: Path) -> None:
     train(settings, tmp_path / "whole")
     out = tmp_path / "stopped"
     train(settings, out, observer=RunObserver(stop=StopAt(3)))
-    while not resume_run(out, device=CPU, observer=RunObserver(stop=StopAt(6))).finished:
+    while not resume(out, StopAt(6)).finished:
         pass
-    expected, found = final(tmp_path / "whole"), final(out)
-    assert [key for key in expected if not torch.equal(found[key], expected[key])] == []
+    assert different_weights(out, tmp_path / "whole") == []

@@ -11,16 +11,12 @@ import torch
 
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
-from isopix.runs.resume import resume_run
 from isopix.runs.training_log import RunObserver
 from isopix.storage import checkpoint
-from isopix.storage.log import read_log
 from isopix.train.train_step import NonFiniteError, TrainStep
-from tests.laws.test_resume import StopAt
-from tests.trained import train
+from tests.trained import StopAt, different_weights, logged, newest, resume, train
 
 STEPS = 40
-CPU = torch.device("cpu")
 WORDS = ["depth=1", "width=16", f"steps={STEPS}", "batch_size=4", "log_every=3", "checkpoint_every=9"]
 WORDS += ["evaluate_every=20", "evaluate_images=8", "num_test_images=8", "data.limit=64"]
 
@@ -77,14 +73,6 @@ class Fault:
 FAULTS = ["loss", "gradient", "weight", "moment", "batch"]
 
 
-def assert_same(run: Path, other: Path) -> None:
-    one, two = (checkpoint.load_latest(each / "checkpoints").checkpoint for each in (run, other))
-    for group in ("model", "optimizer"):
-        assert all(
-            torch.equal(tensor, two.tensors[group][name]) for name, tensor in one.tensors[group].items()
-        )
-
-
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run without a fault."""
@@ -110,6 +98,10 @@ def checkpoints_are_finite(out: Path) -> bool:
     return all(bool(torch.isfinite(tensor.float()).all()) for group in groups for tensor in group.values())
 
 
+def notes_of_faults(out: Path) -> list[str]:
+    return [each["text"] for each in logged(out, kind="note") if "not finite" in each["text"]]
+
+
 FULL = [pytest.param(number, marks=pytest.mark.slow if number > 4 else []) for number in range(100)]
 
 
@@ -123,8 +115,8 @@ def test_training_stops_before_a_checkpoint_has_it_and_resumes_without_a_trace(
     assert fault.done
     assert fault.step <= error.value.step <= fault.step + 9  # that of the next checkpoint at the latest
     assert checkpoints_are_finite(out)
-    resume_run(out, device=CPU, observer=RunObserver())
-    assert_same(out, whole)
+    resume(out)
+    assert different_weights(out, whole) == []
 
 
 @pytest.mark.parametrize("policy", ["skip", "rollback"])
@@ -133,12 +125,11 @@ def test_training_goes_on_and_says_so(fault: Fault, policy: str, tmp_path: Path)
     out = tmp_path / "run"
     assert train(recipe(f"train.on_nonfinite={policy}"), out).finished
     assert checkpoints_are_finite(out)
-    records = read_log(out / "log.jsonl")
-    notes = [each["text"] for each in records if "not finite" in each.get("text", "")]
+    notes = notes_of_faults(out)
     skips = policy == "skip" and fault.where in ("loss", "gradient", "batch")
     assert len(notes) == 1
     assert ("its update was skipped" if skips else "back to step") in notes[0]
-    steps = [each["step"] for each in records if each["kind"] == "train"]
+    steps = [each["step"] for each in logged(out, kind="train")]
     assert steps == sorted(set(steps))
 
 
@@ -150,17 +141,16 @@ def test_a_rolled_back_run_resumes_bit_for_bit(tmp_path: Path, monkeypatch: pyte
             Fault("batch", 14, math.nan).install(patch)
             status = train(settings, tmp_path / name, observer=observer)
     assert not status.finished
-    resume_run(tmp_path / "stopped", device=CPU, observer=RunObserver())
-    state = checkpoint.load_latest(tmp_path / "stopped" / "checkpoints").checkpoint.records["state"]
-    assert state["skipped_batches"] == 14 - 9
-    assert_same(tmp_path / "whole", tmp_path / "stopped")
+    resume(tmp_path / "stopped")
+    assert newest(tmp_path / "stopped").records["state"]["skipped_batches"] == 14 - 9
+    assert different_weights(tmp_path / "stopped", tmp_path / "whole") == []
 
 
 def train_with(fault: Fault, out: Path, monkeypatch: pytest.MonkeyPatch, *words: str) -> list[str]:
     """Train to the end through a fault, and return the notes about it."""
     fault.install(monkeypatch)
     assert train(recipe(*words), out).finished
-    return [each["text"] for each in read_log(out / "log.jsonl") if "not finite" in each.get("text", "")]
+    return notes_of_faults(out)
 
 
 def test_a_rollback_waits_for_the_checkpoint_that_is_being_written(

@@ -6,15 +6,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from isopix.recipes import registry
-from isopix.runs.resume import resume_run
 from isopix.runs.training_log import RunObserver
-from isopix.storage import checkpoint
-from isopix.storage.log import read_log
 from isopix.train.train_step import OutOfMemoryError, TrainStep
-from tests.trained import train
+from tests.trained import different_weights, logged, newest, resume, train
 
-CPU = torch.device("cpu")
 WORDS = ["depth=1", "width=16", "steps=12", "batch_size=12", "log_every=1", "checkpoint_every=4"]
 WORDS += ["evaluate_every=20", "evaluate_images=8", "num_test_images=8", "data.limit=64", "precision=fp32"]
 MESSAGES = [
@@ -25,11 +20,7 @@ MESSAGES = [
 
 
 def losses(run: Path) -> list[float]:
-    return [each["loss_nats"] for each in read_log(run / "log.jsonl") if each["kind"] == "train"]
-
-
-def newest(run: Path) -> checkpoint.Checkpoint:
-    return checkpoint.load_latest(run / "checkpoints").checkpoint
+    return [each["loss_nats"] for each in logged(run, kind="train")]
 
 
 def limited(monkeypatch: pytest.MonkeyPatch, *, step: int, images: int, message: str) -> list[int]:
@@ -58,14 +49,13 @@ def limited(monkeypatch: pytest.MonkeyPatch, *, step: int, images: int, message:
 @pytest.mark.parametrize("seed", range(4))
 def test_the_same_losses_in_smaller_parts(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(seed)
-    recipe = registry.resolve("igpt.digits", settings=WORDS).recipe
-    train(recipe, tmp_path / "whole")
+    train("igpt.digits", tmp_path / "whole", *WORDS)
     step, images = chance.randint(2, 12), chance.randint(1, 11)
     sizes = limited(monkeypatch, step=step, images=images, message=MESSAGES[seed % 2])
-    train(recipe, tmp_path / "small")
+    train("igpt.digits", tmp_path / "small", *WORDS)
     assert losses(tmp_path / "small") == pytest.approx(losses(tmp_path / "whole"), abs=1e-6)
     assert max(sizes[-12 // images :]) <= images
-    notes = [each["text"] for each in read_log(tmp_path / "small" / "log.jsonl") if each["kind"] == "note"]
+    notes = [each["text"] for each in logged(tmp_path / "small", kind="note")]
     assert any(f"out of memory at step {step} with accumulate=1" in text for text in notes)
     weights = [newest(tmp_path / name).tensors["model"] for name in ("whole", "small")]
     torch.testing.assert_close(weights[1], weights[0], rtol=1e-4, atol=1e-5)
@@ -74,24 +64,20 @@ def test_the_same_losses_in_smaller_parts(seed: int, tmp_path: Path, monkeypatch
 def test_parts_stay_small_after_a_resume_and_the_weights_equal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recipe = registry.resolve("igpt.digits", settings=WORDS).recipe
     limited(monkeypatch, step=3, images=4, message=MESSAGES[0])
-    train(recipe, tmp_path / "whole")
+    train("igpt.digits", tmp_path / "whole", *WORDS)
     steps: list[int] = []
     observer = RunObserver(record=lambda record: steps.append(record["step"]), stop=lambda: max(steps) >= 6)
-    assert not train(recipe, tmp_path / "stopped", observer=observer).finished
+    assert not train("igpt.digits", tmp_path / "stopped", *WORDS, observer=observer).finished
     monkeypatch.undo()  # there is more memory now
-    resume_run(tmp_path / "stopped", device=CPU, observer=RunObserver())
-    found = [newest(tmp_path / name) for name in ("whole", "stopped")]
-    assert found[0].records["state"]["accumulate"] == 4
-    for name, tensor in found[0].tensors["model"].items():
-        assert torch.equal(found[1].tensors["model"][name], tensor)
+    resume(tmp_path / "stopped")
+    assert newest(tmp_path / "whole").records["state"]["accumulate"] == 4
+    assert different_weights(tmp_path / "stopped", tmp_path / "whole") == []
 
 
 def test_too_little_memory_for_one_image_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    recipe = registry.resolve("igpt.digits", settings=WORDS).recipe
     limited(monkeypatch, step=3, images=0, message=MESSAGES[1])
     with pytest.raises(OutOfMemoryError) as error:
-        train(recipe, tmp_path / "run")
+        train("igpt.digits", tmp_path / "run", *WORDS)
     assert str(error.value).startswith("out of memory at step 3 with accumulate=12: CUDA out of memory.")
     assert "\n" not in str(error.value)

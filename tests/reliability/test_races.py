@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from isopix.storage.run_folder import RunFolder
-from tests.run_folders import create_run
+from tests.trained import create_run
 
 pytestmark = pytest.mark.integration
 

@@ -1,5 +1,6 @@
 """A working folder with images, and the command line called in-process."""
 
+import socket
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -44,6 +45,12 @@ def done(result: tuple[int, str, str]) -> str:
     """Assert that a command has succeeded without a message; return its standard output."""
     assert (result[0], result[2]) == (0, "")
     return result[1]
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
 
 
 @pytest.fixture

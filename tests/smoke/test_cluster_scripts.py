@@ -3,7 +3,6 @@
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.smoke.conftest import free_port
 from tests.smoke.test_ranks import ENVIRONMENT, LIMIT, ROOT, SETTINGS, alone, assert_same, wait_for
 
 __all__ = ["alone"]
@@ -50,12 +50,6 @@ def output(process: subprocess.Popen[str], code: int = 0) -> str:
     return text
 
 
-def free_port() -> str:
-    with socket.socket() as found:
-        found.bind(("localhost", 0))
-        return str(found.getsockname()[1])
-
-
 @pytest.mark.skipif(shutil.which("shellcheck") is None, reason="needs shellcheck")
 def test_shellcheck_finds_nothing() -> None:
     done = subprocess.run(
@@ -77,7 +71,7 @@ def test_the_script_of_one_machine_resumes_a_stopped_run(alone: Path, tmp_path: 
 
 @pytest.mark.slow
 def test_the_script_of_several_machines_makes_one_run(alone: Path, tmp_path: Path) -> None:
-    env = environment(HEAD="localhost", NODES="2", DEVICES="1", PORT=free_port())
+    env = environment(HEAD="localhost", NODES="2", DEVICES="1", PORT=str(free_port()))
     nodes = [start("several_nodes.sh", "runs/x", *WORDS, env=env, folder=tmp_path) for _ in range(2)]
     texts = [output(node) for node in nodes]
     assert sum(text.count("finished: runs/x") for text in texts) == 1

@@ -68,8 +68,7 @@ def test_a_checkpoint_of_openais_serves_every_verb(isopix: Run, start: bool) -> 
     head = {"model/clf/w": np.zeros((MODEL["width"], 10), np.float32)}
     model = bundles.variables(**(MODEL | {"positions": 32}), start=start)
     bundles.write(Path("model.ckpt-131000"), model | head)
-    levels = np.stack(np.meshgrid(*[[-1.0, 0.0, 1.0]] * 3), -1).reshape(-1, 3).astype(np.float32)
-    np.save("centers.npy", levels)
+    np.save("centers.npy", bundles.LEVELS)
     done(isopix("palette", "import", "centers.npy", "--range", "-1", "1", "--out", "palette.npz"))
     words = ["convert", "openai", "model.ckpt-131000", "igpt", "--palette", "palette.npz"]
     refused(isopix(*words, "--rows", "4"), "both rows and cols are needed, or neither")

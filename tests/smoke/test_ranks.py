@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -22,20 +22,9 @@ from isopix.storage.checkpoint import load_checkpoint
 
 pytestmark = pytest.mark.integration
 
-SETTINGS = [
-    "igpt.digits",
-    "data.source=digits",
-    "batch_size=16",
-    "precision=fp32",
-    "steps=12",
-    "depth=2",
-    "width=32",
-    "log_every=1",
-    "evaluate_every=6",
-    "evaluate_images=32",
-    "num_test_images=32",
-    "checkpoint_every=4",
-]
+SETTINGS = ["igpt.digits", "data.source=digits", "batch_size=16", "precision=fp32", "steps=12", "depth=2"]
+SETTINGS += ["width=32", "log_every=1", "evaluate_every=6", "evaluate_images=32", "num_test_images=32"]
+SETTINGS += ["checkpoint_every=4"]
 ROOT = Path(__file__).parents[2]
 FOLDERS = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(FOLDERS), "OMP_NUM_THREADS": "1"}
@@ -55,16 +44,15 @@ def command(*words: str, torchrun: tuple[str, ...] = ()) -> list[str]:
     return [sys.executable, *engine, "-m", "isopix", *words]
 
 
+def started(*words: str) -> subprocess.Popen[str]:
+    pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    return subprocess.Popen(command(*words), env=ENVIRONMENT, text=True, **pipes)
+
+
 def run(*words: str, stop_at: int | None = None, by: int = signal.SIGTERM) -> Finished:
     """Run a command to its end; with `stop_at` send a signal once the run, its last word, has this step."""
     folder = Path(words[-1])
-    with subprocess.Popen(
-        command(*words),
-        env=ENVIRONMENT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    ) as process:
+    with started(*words) as process:
         if stop_at is not None:
             wait_for(folder, stop_at, process)
             process.send_signal(by)
@@ -196,9 +184,7 @@ def test_a_process_that_is_killed_ends_all_and_nothing_is_lost(
 ) -> None:
     out = tmp_path / "run"
     words = ("pretrain", *SETTINGS, "--devices", "2", "--out", str(out))
-    with subprocess.Popen(
-        command(*words), env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    ) as process:
+    with started(*words) as process:
         wait_for(out, 5, process)
         os.kill(process.pid if killed == "launcher" else ranks_of(out)[int(killed[-1])], signal.SIGKILL)
         output, _ = process.communicate(timeout=LIMIT)

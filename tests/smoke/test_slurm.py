@@ -40,10 +40,6 @@ def tasks(job: str) -> list[int]:
         return []
 
 
-def wait_for_step_3(run: Path) -> None:
-    wait_until(lambda: last_step(run) >= 3)
-
-
 def wait_for_job(job: str, log: Path, text: str = "Exiting after successful completion") -> str:
     wait_until(lambda: log.exists() and text in log.read_text())
     wait_until(lambda: not tasks(job))
@@ -60,7 +56,7 @@ def test_a_job_that_is_stopped_in_time_is_requeued_and_its_run_equals_an_undistu
 ) -> None:
     words = ("pretrain", *SETTINGS, *LONG, "--device", "cpu", "--out")
     job = submit(tmp_path, *words, "runs/stopped", *LOCAL)
-    wait_for_step_3(tmp_path / "runs/stopped")
+    wait_until(lambda: last_step(tmp_path / "runs/stopped") >= 3)
     [task] = tasks(job)
     os.kill(task, signal.SIGUSR2)
     done(isopix(*words, "runs/undisturbed"))
@@ -77,7 +73,7 @@ def test_two_tasks_train_what_one_process_does_and_stop_after_the_same_step(tmp_
     alone, words = tmp_path / "alone", ("pretrain", *SETTINGS, "--device", "cpu")
     subprocess.run(command(*words, "--out", str(alone)), check=True, env=ENVIRONMENT, capture_output=True)
     job = submit(tmp_path, *words, "--out", "runs/two", *LOCAL, "tasks_per_node=2")
-    wait_for_step_3(tmp_path / "runs/two")
+    wait_until(lambda: last_step(tmp_path / "runs/two") >= 3)
     for task in tasks(job):
         os.kill(task, signal.SIGUSR2)
     text = wait_for_job(job, tmp_path / "runs/two.slurm" / f"{job}_0_log.out")

@@ -4,7 +4,6 @@ import importlib.util
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ import pytest
 from PIL import Image
 
 from tests.browser.chromium import browser, has_browser
-from tests.smoke.conftest import Run
+from tests.smoke.conftest import Run, free_port
 from tests.tiny_runs import pristine
 
 __all__ = ["browser", "pristine"]
@@ -47,12 +46,6 @@ def start(*words: object) -> tuple[subprocess.Popen[str], str]:
         if found := re.match(r"studio: (http://127\.0\.0\.1:\d+/)", line):
             return process, found[1]
     raise AssertionError("".join(lines))
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 @pytest.fixture(scope="module")

@@ -26,15 +26,8 @@ def run(monkeypatch: pytest.MonkeyPatch, out: Path, *names: str) -> tuple[object
 def test_every_comparison_is_checked_and_in_file_and_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    names = [
-        "correctness",
-        "masked.conv",
-        "attention.causal",
-        "patchformer",
-        "batches",
-        "palette.fit",
-        "probe",
-    ]
+    names = ["correctness", "masked.conv", "attention.causal", "patchformer", "batches"]
+    names += ["palette.fit", "probe"]
     status, records = run(monkeypatch, tmp_path / "speed.json", *names)
     out = capsys.readouterr().out
     assert status == 0, out

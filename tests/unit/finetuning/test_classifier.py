@@ -173,11 +173,6 @@ def test_the_residual_block_is_a_bottleneck_of_each_vector_alone() -> None:
 @pytest.mark.parametrize(
     ("recipe", "settings", "message"),
     [
-        (
-            AR,
-            {"mask_ratio": 0.1},
-            r"mask_ratio 0.1 is not possible with objective autoregressive, which masks",
-        ),
         (DROPS, {"mask_ratio": 0.01}, r"a mask ratio of 0.01 would mask 0 of 8 positions; at least one"),
         (AR.updated(width=18), {"residual_block": True}, r"a width that is a multiple of 4, not 18"),
     ],

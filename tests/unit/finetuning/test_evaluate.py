@@ -9,20 +9,10 @@ from sklearn.metrics import confusion_matrix, log_loss, top_k_accuracy_score
 
 from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
 from isopix.finetuning import evaluate as evaluating
-from isopix.finetuning.evaluate import (
-    VOTE_BATCH_SIZE,
-    evaluate_finetuned,
-    evaluate_predictions,
-    majority_vote,
-    num_masks,
-    predict_logits,
-)
 from isopix.probing.features import draw_masks
 from isopix.runs.start import prepare_finetune
-from isopix.storage import log
-from tests.trained import load_finetuned, train
+from tests.trained import load_finetuned, logged, train
 
-CPU = torch.device("cpu")
 WORDS = ["depth=1", "width=16", "batch_size=16", "steps=60", "evaluate_every=20", "data.augment=none"]
 WORDS += ["data.limit=150", "lr=0.03", "generative_weight=0.1"]
 CLASSES = 7
@@ -54,14 +44,14 @@ def data() -> ImageDataset:
 
 
 def metrics_of(run: Path, data: ImageDataset, masks: int, seed: int = 0) -> evaluating.ClassificationMetrics:
-    tuned = load_finetuned(run, device=CPU)
-    return evaluate_finetuned(tuned.model, tuned.classes, data, masks=masks, seed=seed, precision="fp32")
+    tuned, how = load_finetuned(run), {"masks": masks, "seed": seed, "precision": "fp32"}
+    return evaluating.evaluate_finetuned(tuned.model, tuned.classes, data, **how)
 
 
 def test_an_autoregressive_run_has_the_test_metrics_of_its_log(causal: Path, data: ImageDataset) -> None:
-    [tested] = [each for each in log.read_log(causal / "log.jsonl") if each.get("split") == "test"]
+    [tested] = logged(causal, split="test")
     found = metrics_of(causal, data, 0)
-    assert load_finetuned(causal, device=CPU).loaded.step == tested["step"]
+    assert load_finetuned(causal).loaded.step == tested["step"]
     assert found.num_images == tested["images"]
     assert found.accuracy == pytest.approx(tested["accuracy"])
     assert found.cross_entropy == pytest.approx(tested["class_nats"], rel=1e-5)
@@ -70,11 +60,11 @@ def test_an_autoregressive_run_has_the_test_metrics_of_its_log(causal: Path, dat
 
 def test_several_masks_are_the_vote_of_each_alone(masked: Path, data: ImageDataset) -> None:
     found = metrics_of(masked, data, 4)
-    made, images = load_finetuned(masked, device=CPU), data.test.images
+    made, images = load_finetuned(masked), data.test.images
     alone = []
     for number in range(4):
         mask = draw_masks(made.loaded.model, images, seed=0, purpose=f"evaluate.mask.{number}")
-        logits = predict_logits(made.model, images, mask, precision="fp32")
+        logits = evaluating.predict_logits(made.model, images, mask, precision="fp32")
         alone.append((logits.argmax(-1) == data.test.labels).double().mean().item())
     assert found.ensemble.single_mask == pytest.approx(sum(alone) / 4)
     assert found == metrics_of(masked, data, 4)
@@ -91,11 +81,11 @@ def test_several_masks_are_the_vote_of_each_alone(masked: Path, data: ImageDatas
 )
 def test_by_default_the_recipe_decides_about_masks(tmp_path: Path, settings: list[str], default: int) -> None:
     run = finetuned(tmp_path / "ft", "igpt.digits_bert", *settings, "steps=1", "evaluate_every=1")
-    assert num_masks(load_finetuned(run, device=CPU).model) == default
+    assert evaluating.num_masks(load_finetuned(run).model) == default
 
 
 def test_metrics_of_one_mask_are_scikit_learns() -> None:
-    found = evaluate_predictions(LOGITS[:1], LABELS, seed=0)
+    found = evaluating.evaluate_predictions(LOGITS[:1], LABELS, seed=0)
     predictions, probabilities = LOGITS[0].argmax(-1).numpy(), LOGITS[0].double().softmax(-1).numpy()
     assert [list(row) for row in found.confusion_matrix] == confusion_matrix(LABELS, predictions).tolist()
     assert found.cross_entropy == pytest.approx(log_loss(LABELS, probabilities))
@@ -106,7 +96,7 @@ def test_metrics_of_one_mask_are_scikit_learns() -> None:
 
 
 def test_several_masks_are_voted_on_and_averaged_as_by_a_naive_loop() -> None:
-    found = evaluate_predictions(LOGITS, LABELS, seed=0)
+    found = evaluating.evaluate_predictions(LOGITS, LABELS, seed=0)
     predictions, probabilities = LOGITS.argmax(-1), LOGITS.double().softmax(-1)
     sure = tied = averaged = 0
     for image, label in enumerate(LABELS.tolist()):
@@ -119,23 +109,23 @@ def test_several_masks_are_voted_on_and_averaged_as_by_a_naive_loop() -> None:
     assert tied
     assert sure <= round(found.accuracy * 400) <= sure + tied
     assert found.ensemble.mean_probability == pytest.approx(averaged / 400)
-    singles = [evaluate_predictions(LOGITS[k : k + 1], LABELS, seed=0) for k in range(3)]
+    singles = [evaluating.evaluate_predictions(LOGITS[k : k + 1], LABELS, seed=0) for k in range(3)]
     assert found.ensemble.single_mask == pytest.approx(sum(each.accuracy for each in singles) / 3)
     assert found.cross_entropy == pytest.approx(sum(each.cross_entropy for each in singles) / 3)
 
 
 def test_ties_are_broken_evenly_and_by_the_seed() -> None:
-    pairs = torch.tensor([1, 4])[:, None].expand(2, 8 * VOTE_BATCH_SIZE).contiguous()
-    chosen = majority_vote(pairs, seed=0)
+    pairs = torch.tensor([1, 4])[:, None].expand(2, 8 * evaluating.VOTE_BATCH_SIZE).contiguous()
+    chosen = evaluating.majority_vote(pairs, seed=0)
     assert set(chosen.tolist()) == {1, 4}
     assert abs((chosen == 1).double().mean().item() - 0.5) < 0.06
-    assert torch.equal(chosen, majority_vote(pairs, seed=0))
-    assert not torch.equal(chosen, majority_vote(pairs, seed=1))
+    assert torch.equal(chosen, evaluating.majority_vote(pairs, seed=0))
+    assert not torch.equal(chosen, evaluating.majority_vote(pairs, seed=1))
 
 
 def test_five_classes_have_no_top5_and_a_class_without_images_has_no_accuracy() -> None:
     labels = LABELS.clamp(max=3)
-    found = evaluate_predictions(LOGITS[:1, :, :5], labels, seed=0)
+    found = evaluating.evaluate_predictions(LOGITS[:1, :, :5], labels, seed=0)
     assert found.top5_accuracy is None
     assert found.per_class_accuracy[4] is None
     assert found.confusion_matrix[4] == (0, 0, 0, 0, 0)

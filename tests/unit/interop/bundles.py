@@ -22,6 +22,8 @@ DATA_TYPES = {
     "int64": 9,
     "float16": 19,
 }
+# A palette of three levels of each channel.
+LEVELS = np.stack(np.meshgrid(*[[-1.0, 0.0, 1.0]] * 3), -1).reshape(-1, 3).astype(np.float32)
 DTYPE, SHAPE, SHARD, OFFSET, SIZE, CRC, SLICES = range(1, 8)  # fields of a tensor's entry
 MAGIC = 0xDB4775248B80FB57
 

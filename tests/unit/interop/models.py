@@ -13,6 +13,7 @@ from isopix.interop import imagegpt
 from isopix.interop.imported_model import ImportedModel
 from isopix.model.network import Network
 from isopix.recipes import registry
+from tests.laws.cases import randomize
 
 COLORS = 32
 HEAD = "lm_head.weight"
@@ -32,10 +33,7 @@ def network(*words: str, name: str = "igpt.digits", deviation: float = 0.3) -> N
     small = ["depth=2", "width=16", "data.cols=6", f"codec.num_colors={COLORS}"]
     recipe = registry.resolve(name, settings=[*small, *words]).recipe
     net = recipe.build(recipe.model.codec.build(recipe.grid, palette(recipe.model.codec.num_colors)))
-    draw = torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for parameter in net.parameters():
-            parameter.copy_(torch.randn(parameter.shape, generator=draw) * deviation)
+    randomize(net, torch.Generator().manual_seed(0), deviation)
     return net.eval()
 
 

@@ -20,9 +20,7 @@ from tests.laws import cases
 def drawn(causal: bool) -> tuple[Attention, torch.Tensor]:
     attention = Attention(12, 3, causal, True).double()
     draw = generator(0, "test.attention")
-    with torch.no_grad():
-        for parameter in attention.parameters():
-            parameter.copy_(torch.randn(parameter.shape, generator=draw))
+    cases.randomize(attention, draw)
     return attention, torch.randn(2, 7, 12, generator=draw, dtype=torch.float64)
 
 
@@ -74,9 +72,7 @@ def test_axial_weights_are_those_of_rows_then_of_columns() -> None:
     grid = Grid(3, 4)
     block = AxialSpec(heads=2).build(grid, 6, causal=False).double()
     draw = generator(0, "test.axial")
-    with torch.no_grad():
-        for parameter in block.parameters():
-            parameter.copy_(torch.randn(parameter.shape, generator=draw))
+    cases.randomize(block, draw)
     tokens = torch.randn(2, 12, 6, generator=draw, dtype=torch.float64)
     rows, cols = block.attention_weights(tokens)
     place = torch.arange(12)

@@ -11,6 +11,7 @@ from isopix.model.blocks.convolution import ConvolutionSpec
 from isopix.model.blocks.mixer import MixerSpec
 from isopix.model.blocks.transformer import AxialSpec, Block, BlockSpec, TransformerBlock, TransformerSpec
 from isopix.model.mlp import LayerNormSpec, TwoLayerMLPSpec
+from tests.laws import cases
 
 GRID, WIDTH = Grid(3, 4), 5
 N = GRID.positions
@@ -24,10 +25,7 @@ units = pytest.mark.parametrize("units", [None, 1, 5, 24, 31], ids=str)
 def draw(block: BlockSpec, *, causal: bool, grid: Grid = GRID) -> Block:
     """A block in float64 of which every parameter is random, the norms' gains and biases too."""
     built = block.build(grid, WIDTH, causal).double()
-    generator = torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for parameter in built.parameters():
-            parameter.copy_(torch.randn(parameter.shape, generator=generator))
+    cases.randomize(built, torch.Generator().manual_seed(0))
     return built
 
 

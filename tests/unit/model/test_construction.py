@@ -16,9 +16,8 @@ from isopix.model.network import parameters_on_meta, unsaved_tensors
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import load_run
-from tests.trained import train
+from tests.trained import CPU, train
 
-CPU = torch.device("cpu")
 WORDS = [
     *("depth=2", "width=16", "heads=2", "steps=3", "batch_size=4", "evaluate_images=4", "num_test_images=4"),
     *("objective=masked", "codec.num_colors=8"),

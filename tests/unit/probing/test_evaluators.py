@@ -13,39 +13,18 @@ from isopix.probing.features import extract_features
 from isopix.probing.methods import LbfgsProbe
 from isopix.probing.splits import FeatureSplit, FeatureSplits
 from isopix.recipes import registry
-from isopix.recipes.recipe import Recipe
 from isopix.runs.load import load_run
-from isopix.runs.resume import resume_run
 from isopix.runs.training_log import RunObserver
-from isopix.storage import checkpoint, log
 from isopix.storage.run_folder import RunFolder
-from tests.trained import train
+from tests.trained import CPU, StopAt, different_weights, logged, resume, train
 from tests.unit.probing.cases import run as run_probe
 
-CPU = torch.device("cpu")
 WORDS = [
     *("depth=1", "width=16", "steps=12", "batch_size=16", "log_every=1", "evaluate_every=5"),
     *("evaluate_images=40", "checkpoint_every=4", "data.limit=90"),
 ]
 PROBED = [*WORDS, "probe_every=5", "knn_images=60"]
 RECIPE, ALONE = (registry.resolve("igpt.digits_bert", settings=each).recipe for each in (PROBED, WORDS))
-
-
-def run(recipe: Recipe, out: Path) -> RunFolder:
-    train(recipe, out)
-    return RunFolder(out)
-
-
-def state(folder: RunFolder) -> dict[str, torch.Tensor]:
-    found = checkpoint.load_latest(folder.checkpoints).checkpoint
-    assert found is not None
-    return {
-        f"{group}/{name}": tensor for group, named in found.tensors.items() for name, tensor in named.items()
-    }
-
-
-def validations(folder: RunFolder) -> list[dict[str, object]]:
-    return [record for record in log.read_log(folder.log) if record.get("split") == "validation"]
 
 
 def files(folder: RunFolder) -> dict[str, str]:
@@ -61,18 +40,15 @@ def _quick_fits() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def probed(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
-    return run(RECIPE, tmp_path_factory.mktemp("probed") / "run")
+    return train(RECIPE, tmp_path_factory.mktemp("probed") / "run").run
 
 
 def test_training_is_the_same_with_and_without(probed: RunFolder, tmp_path: Path) -> None:
-    alone = run(ALONE, tmp_path / "run")
-    ours, theirs = state(probed), state(alone)
-    assert ours.keys() == theirs.keys()
-    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+    alone = train(ALONE, tmp_path / "run").run
+    assert different_weights(probed.path, alone.path) == []
     for kind in ("train", "evaluation"):
         losses = [
-            [record["loss_nats"] for record in log.read_log(each.log) if record["kind"] == kind]
-            for each in (probed, alone)
+            [record["loss_nats"] for record in logged(each.path, kind=kind)] for each in (probed, alone)
         ]
         assert losses[0] == losses[1]
     assert not alone.history.exists()
@@ -82,14 +58,12 @@ def test_training_is_the_same_with_and_without(probed: RunFolder, tmp_path: Path
 def test_a_run_that_was_stopped_ends_with_the_same_probes(
     probed: RunFolder, tmp_path: Path, stop: int
 ) -> None:
-    asked = iter([False] * (stop - 1) + [True])
-    train(RECIPE, tmp_path / "run", observer=RunObserver(stop=lambda: next(asked)))
-    folder = RunFolder(tmp_path / "run")
+    folder = train(RECIPE, tmp_path / "run", observer=RunObserver(stop=StopAt(stop))).run
     stray = folder.history / "step-00000099.json"
     stray.write_text("{}")  # as a killed process leaves that was ahead of its last checkpoint
-    resume_run(folder.path, device=CPU, observer=RunObserver())
+    resume(folder.path)
     assert files(folder) == files(probed)
-    assert validations(folder) == validations(probed)
+    assert logged(folder.path, split="validation") == logged(probed.path, split="validation")
 
 
 def test_the_accuracy_is_that_of_the_networks_features_on_the_images_that_it_says(probed: RunFolder) -> None:
@@ -100,8 +74,9 @@ def test_the_accuracy_is_that_of_the_networks_features_on_the_images_that_it_say
         *(FeatureSplit(extract_features(network, each.images), each.labels) for each in parts)
     )
     found = run_probe(splits, evaluators.METHOD)
-    assert [each["step"] for each in validations(probed) if "probe_accuracy" in each] == [0, 5, 10, 12]
-    last = validations(probed)[-1]
+    validations = logged(probed.path, split="validation")
+    assert [each["step"] for each in validations if "probe_accuracy" in each] == [0, 5, 10, 12]
+    last = validations[-1]
     assert 0.1 < last["knn_accuracy"] <= 1
     assert (last["probe_layer"], last["probe_images"]) == (found.best_index, 45)
     assert last["probe_accuracy"] == pytest.approx(found.best.test_accuracy)
@@ -111,7 +86,6 @@ def test_the_accuracy_is_that_of_the_networks_features_on_the_images_that_it_say
 
 @pytest.mark.parametrize("change", ["data.holdout=0", "data.train_on_validation=true"])
 def test_without_validation_images_it_is_refused_before_training(tmp_path: Path, change: str) -> None:
-    recipe = registry.resolve("igpt.digits", settings=[*PROBED, change]).recipe
     with pytest.raises(ValueError, match="probe_every needs two or more validation images"):
-        train(recipe, tmp_path / "run")
+        train("igpt.digits", tmp_path / "run", *PROBED, change)
     assert not (tmp_path / "run").exists()

@@ -183,15 +183,8 @@ def test_one_layer_is_that_of_all(data: ImageDataset) -> None:
 
 def test_the_key_of_the_cache_is_what_features_depend_on() -> None:
     config = replace(CONFIG, pool="mean")
-    changes = [
-        {},
-        {"features": "residual"},
-        {"pool": "max"},
-        {"layer": 1},
-        {"mask_ensemble": 1},
-        {"mask_ensemble": 2},
-        {"mask_ensemble": 1, "seed": 1},
-    ]
+    changes = [{}, {"features": "residual"}, {"pool": "max"}, {"layer": 1}]
+    changes += [{"mask_ensemble": 1}, {"mask_ensemble": 2}, {"mask_ensemble": 1, "seed": 1}]
     sources = [PixelFeatures(), *(source(replace(config, **each)) for each in changes)]
     sources += [source(config, scale=0.2), source(config, AR), source(replace(config, start_token=False), AR)]
     sources.append(replace(source(config), precision="bf16"))

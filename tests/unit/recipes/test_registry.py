@@ -20,9 +20,8 @@ from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.recipes.results import Setting
 from isopix.runs.start import finetune_recipe, prepare_finetune
-from isopix.storage.log import read_log
 from isopix.train.config import Adam
-from tests.trained import train
+from tests.trained import logged, train
 
 
 @pytest.mark.parametrize("name", registry.RECIPES)
@@ -179,7 +178,7 @@ def test_colors_that_are_encoded_as_others_are_counted_in_a_note(tmp_path: Path)
     write(tmp_path, np.array([[10.1, 20, 30], [10.4, 20, 30], [10.45, 20.2, 30.3], [200, 100, 50]]))
     recipe = resolved("pre-trained", tmp_path, "depth=1", "width=8", "heads=2", "steps=1")
     train(recipe, tmp_path / "run")
-    notes = [each["text"] for each in read_log(tmp_path / "run/log.jsonl") if each["kind"] == "note"]
+    notes = [each["text"] for each in logged(tmp_path / "run", kind="note")]
     text = "2 of 4 colors of the palette, once rounded to whole levels, are encoded as another color"
     assert notes == [f"{text} that is equal or nearer"]
 

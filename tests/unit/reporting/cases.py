@@ -27,7 +27,7 @@ from isopix.runs.pretrain import save_data_sample
 from isopix.storage import checkpoint
 from isopix.storage.result import EnsembleAccuracy, Measurement
 from isopix.storage.run_folder import RunFolder
-from tests.run_folders import create_run
+from tests.trained import create_run
 
 GRAYS = 17
 

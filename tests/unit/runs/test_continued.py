@@ -10,17 +10,14 @@ import isopix
 from isopix.data.dataset import load_dataset
 from isopix.probing.config import LowDataConfig
 from isopix.probing.low_data import label_subsets
-from isopix.recipes import registry
 from isopix.runs.load import LoadedRun, load_run
 from isopix.runs.series import finetune_low_data, prepare_low_data
 from isopix.runs.start import TrainingStart, prepare_pretrain
-from isopix.storage import checkpoint, log
 from isopix.storage.atomic import read_json
 from isopix.storage.checkpoint import load_checkpoint
 from isopix.storage.run_folder import RunFolder
-from tests.trained import train
+from tests.trained import CPU, logged, train
 
-CPU = torch.device("cpu")
 SMALL = [
     *("depth=2", "width=16", "batch_size=16", "log_every=1", "evaluate_every=2", "checkpoint_every=1"),
     *("evaluate_images=60", "num_test_images=60", "data.limit=200"),
@@ -30,27 +27,18 @@ SMALL = [
 @pytest.fixture(scope="module")
 def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("run") / "first"
-    recipe = registry.resolve("igpt.digits", settings=[*SMALL, "steps=4"]).recipe
-    train(recipe, out)
-    return out
-
-
-def continued(first: Path, out: Path, *words: str) -> list[dict[str, object]]:
-    assert train(prepare_pretrain(None, words, weights=first), out).finished
-    return list(log.read_log(out / "log.jsonl"))
-
-
-def validation(records: list[dict[str, object]]) -> dict[int, object]:
-    return {each["step"]: each["loss_nats"] for each in records if each.get("split") == "validation"}
+    return train("igpt.digits", out, *SMALL, "steps=4").run.path
 
 
 def test_it_starts_with_the_last_loss_of_the_run_and_a_new_optimizer(first: Path, tmp_path: Path) -> None:
-    records = continued(first, tmp_path / "second", "steps=1")
-    assert validation(records)[0] == validation(log.read_log(first / "log.jsonl"))[4]
-    start = checkpoint.load_checkpoint(tmp_path / "second/checkpoints/step-00000000").tensors
+    assert train(prepare_pretrain(None, ["steps=1"], weights=first), tmp_path / "second").finished
+    [start, _], [*_, end] = (logged(run, split="validation") for run in (tmp_path / "second", first))
+    assert (start["step"], end["step"]) == (0, 4)
+    assert start["loss_nats"] == end["loss_nats"]
+    saved = load_checkpoint(tmp_path / "second/checkpoints/step-00000000").tensors
     weights = load_run(first, device=CPU).network.tensors()
-    assert all(torch.equal(start["model"][name], tensor) for name, tensor in weights.items())
-    assert not any(tensor.any() for name, tensor in start["optimizer"].items() if "exp_avg" in name)
+    assert all(torch.equal(saved["model"][name], tensor) for name, tensor in weights.items())
+    assert not any(tensor.any() for name, tensor in saved["optimizer"].items() if "exp_avg" in name)
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,11 @@ from typing import Any
 import pytest
 
 import isopix
-from isopix.recipes import registry
 from isopix.runs import loggers as metric_loggers
 from isopix.runs.loggers import RunLogger
 from isopix.runs.training_log import RunObserver
-from isopix.storage.log import read_log
 from isopix.storage.run_folder import RunFolder
-from tests.trained import train
+from tests.trained import logged, train
 
 WORDS = ["depth=1", "width=16", "steps=6", "batch_size=4", "checkpoint_every=3", "data.limit=64"]
 WORDS += ["evaluate_images=8", "num_test_images=8", "evaluate_every=2", "log_every=1"]
@@ -68,11 +66,11 @@ def package(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def pretrain(out: Path, *loggers: str, stop_at: int | None = None) -> None:
-    recipe, steps = registry.resolve("igpt.digits", settings=WORDS).recipe, list[int]()
+    steps = list[int]()
     observer = RunObserver(
         record=lambda record: steps.append(record["step"]), stop=lambda: steps[-1] == stop_at, loggers=loggers
     )
-    train(recipe, out, observer=observer)
+    train("igpt.digits", out, *WORDS, observer=observer)
 
 
 def scalars(folder: Path) -> dict[str, list[tuple[int, float]]]:
@@ -99,7 +97,7 @@ def test_every_number_of_the_log_reaches_each_logger(
     pretrain(tmp_path / "run", *NAMES)
     expected = {
         (max(record["step"], record.get("last_step", 0)), name)
-        for record in read_log(tmp_path / "run" / "log.jsonl")
+        for record in logged(tmp_path / "run")
         for name in metric_loggers.metrics_of(record)
     }
     assert {(6, "train/loss_nats"), (0, "evaluation/validation/loss_nats"), (6, TEST)} <= expected
@@ -140,18 +138,14 @@ def test_tensorboard_hides_the_steps_that_a_resumed_run_draws_again(tmp_path: Pa
     pytest.importorskip("tensorboard")
     out = tmp_path / "run"
     resumed(out, "tensorboard")
-    logged = [
-        (each["step"], pytest.approx(each["loss_nats"], rel=1e-5))
-        for each in read_log(out / "log.jsonl")
-        if each["kind"] == "train"
-    ]
-    assert scalars(out)["train/loss_nats"] == logged
+    losses = [(each["step"], pytest.approx(each["loss_nats"])) for each in logged(out, kind="train")]
+    assert scalars(out)["train/loss_nats"] == losses
 
 
 def test_a_logger_that_fails_is_switched_off_with_one_note(tmp_path: Path, package: FakePackage) -> None:
     package.fail_at = 4
     pretrain(tmp_path / "run", package.name)
-    records = read_log(tmp_path / "run" / "log.jsonl")
+    records = logged(tmp_path / "run")
     notes = [(each["step"], each["text"]) for each in records if "switched off" in each.get("text", "")]
     assert notes == [(4, f"logger '{package.name}' is switched off: ConnectionError: no route to host")]
     assert package.steps("train/loss_nats") == [1, 2, 3]

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import torch
 
 import isopix
 from isopix.data.dataset import load_dataset
@@ -19,11 +18,10 @@ from isopix.runs.resume import SETTINGS, folder_of_runs
 from isopix.runs.series import check_trial, lr_grid, run_lr_search, trial_folder
 from isopix.runs.start import TrainingStart
 from isopix.runs.training_log import RunObserver
-from isopix.storage import checkpoint, log
+from isopix.storage import log
 from isopix.storage.run_folder import FOLDER_LOCK
-from tests.trained import train
+from tests.trained import CPU, StopAt, different_weights, logged, train
 
-CPU = torch.device("cpu")
 SMALL = ["depth=1", "width=16", "batch_size=16", "evaluate_images=40", "data.limit=100"]
 WORDS = [*SMALL, "steps=30", "log_every=1000", "evaluate_every=100", "checkpoint_every=4"]
 RECIPE = registry.resolve("igpt.digits", settings=WORDS).recipe
@@ -33,17 +31,12 @@ LRS = (1e38, 3.0, 0.03, 0.003, 0.0003)
 class ObserverFactory:
     """Records the trials that were started, and asks to stop after so many steps of them all."""
 
-    def __init__(self, steps: int | None = None):
-        self.steps, self.started = steps, list[float]()
+    def __init__(self, steps: int = 10**6):
+        self.stop, self.started = StopAt(steps), list[float]()
 
     def __call__(self, title: str) -> RunObserver:
         self.started.append(float(title.split("lr ")[1].split(",", maxsplit=1)[0]))
         return RunObserver(stop=self.stop)
-
-    def stop(self) -> bool:
-        if self.steps is not None:
-            self.steps -= 1
-        return self.steps is not None and self.steps <= 0
 
 
 def search(
@@ -57,12 +50,6 @@ def search(
 
 def untimed(found: LRSearchResult) -> tuple[LRTrial, ...]:
     return tuple(replace(trial, seconds=0.0) for trial in found.trials)
-
-
-def weights(run: Path) -> dict[str, torch.Tensor]:
-    found = checkpoint.load_latest(run / "checkpoints").checkpoint
-    assert found is not None
-    return found.tensors["model"]
 
 
 @pytest.fixture(scope="module")
@@ -122,9 +109,7 @@ def test_every_trial_has_its_status_and_the_best_is_selected(whole: LRSearchResu
     assert [trial.status for trial in whole.trials] == ["non-finite", "diverged", "completed", "failed"]
     assert whole.best_lr == 0.03
     assert whole.remaining == (0.0003,)
-    logs = [log.read_log(path) for path in whole.path.glob("lr-*/log.jsonl")]
-    assert len(logs) == 4
-    assert not any(record.get("split") == "test" for records in logs for record in records)
+    assert [logged(run, split="test") for run in whole.path.glob("lr-*")] == [[]] * 4
     diverged = log.read_log(trial_folder(whole.path, 3.0) / "log.jsonl")
     assert max(record["step"] for record in diverged) < RECIPE.train.steps / 2, "it was not stopped early"
 
@@ -136,8 +121,7 @@ def test_however_often_it_is_stopped_the_end_is_the_same(whole: LRSearchResult, 
     assert untimed(found) == untimed(whole)
     for trial in found.trials:
         if trial.loss is not None:
-            ours, theirs = (weights(trial_folder(each.path, trial.lr)) for each in (found, whole))
-            assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+            assert different_weights(*(trial_folder(each.path, trial.lr) for each in (found, whole))) == []
 
 
 def test_a_finished_search_is_read_and_continues_with_smaller_learning_rates_alone(
@@ -151,22 +135,22 @@ def test_a_finished_search_is_read_and_continues_with_smaller_learning_rates_alo
     assert observer_for.started == [0.003]
 
 
+def accuracies(run: Path) -> dict[int, float]:
+    return {each["step"]: each["accuracy"] for each in logged(run, split="validation")}
+
+
 def test_a_search_for_fine_tuning_selects_by_validation_accuracy_and_resumes(tmp_path: Path) -> None:
-    recipe = registry.resolve("igpt.digits", settings=[*SMALL, "steps=2", "num_test_images=10"]).recipe
-    train(recipe, tmp_path / "pre")
+    train("igpt.digits", tmp_path / "pre", *SMALL, "steps=2", "num_test_images=10")
     words = ["steps=60", "evaluate_every=10", "batch_size=32", "generative_weight=0"]
     arguments = {"out": tmp_path / "lr", "max_lr": 0.03, "min_lr": 0.01, "device": "cpu"}
     found = isopix.search_lr(tmp_path / "pre", *words, **arguments)
     assert [trial.lr for trial in found.trials] == [0.03, 0.01]
     for trial in found.trials:
-        records = log.read_log(trial_folder(tmp_path / "lr", trial.lr) / "log.jsonl")
-        seen = {each["step"]: each["accuracy"] for each in records if each.get("split") == "validation"}
+        seen = accuracies(trial_folder(tmp_path / "lr", trial.lr))
         assert trial.accuracy == max(seen.values()) == seen[trial.step]
     assert found.best == max(found.trials, key=lambda trial: trial.accuracy)
     isopix.finetune(tmp_path / "pre", *words, "lr=0.01", out=tmp_path / "alone", device="cpu")
-    records = log.read_log(tmp_path / "alone" / "log.jsonl")
-    alone = {each["step"]: each["accuracy"] for each in records if each.get("split") == "validation"}
-    assert alone == seen, "the second trial did not start from the weights of the run"
+    assert accuracies(tmp_path / "alone") == seen, "the second did not start from the weights of the run"
     assert isopix.search_lr(tmp_path / "pre", *words, **arguments).trials == found.trials
     with pytest.raises(ValueError, match="generative_weight=0"):
         isopix.search_lr(tmp_path / "pre", *words[:-1], **arguments)

@@ -18,10 +18,9 @@ from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
 from isopix.data.measurement import images_hash
 from isopix.runs.image_lists import load_hashes
 from isopix.runs.load import load_run
-from isopix.storage.log import read_log
 from isopix.storage.result import Measurement
 from isopix.storage.run_folder import SEEN
-from isopix.train.trainer import Record
+from tests.trained import CPU, logged
 
 SETTINGS = ["depth=1", "width=16", "heads=2", "batch_size=16", "data.limit=60", "num_test_images=20"]
 NUMBERS = re.compile("accurac|loss|nats|cross_entropy|errors$|exact_|baselines")
@@ -99,20 +98,19 @@ def test_no_number_is_saved_without_a_record(tuned: Path, others: Path) -> None:
     assert folders <= {path.parent.name for path in files}
     missing = [place for path in files for place in unmeasured(json.loads(path.read_text()), str(path))]
     for log in others.glob("**/log.jsonl"):
-        records = read_log(log)
-        evaluators = {each["evaluator"] for each in records if each["kind"] == "measurement"}
-        if any(each.get("split") == "validation" for each in records):
-            missing += [] if "held_out_loss" in evaluators else [str(log)]
-        tested = [each for each in records if each.get("split") == "test"]
+        if logged(log.parent, split="validation"):
+            measured = logged(log.parent, kind="measurement", evaluator="held_out_loss")
+            missing += [] if measured else [str(log)]
+        tested = logged(log.parent, split="test")
         missing += [place for each in tested for place in unmeasured(each, str(log))]
     assert not missing, "\n".join(missing)
 
 
 def measurements(folder: Path) -> dict[str, Measurement]:
     """The records in the log, by evaluator, and that of the test."""
-    log = read_log(folder / "log.jsonl")
-    found = {each.get("evaluator", each.get("split")): each for each in log if "measurement" in each}
-    return {name: from_dict(Measurement, each["measurement"]) for name, each in found.items()}
+    found = [each for each in logged(folder) if "measurement" in each]
+    names = [each.get("evaluator", each.get("split")) for each in found]
+    return dict(zip(names, (from_dict(Measurement, each["measurement"]) for each in found), strict=True))
 
 
 def test_the_log_says_what_each_evaluator_measures_on(tuned: Path) -> None:
@@ -160,7 +158,6 @@ SMALL = ["steps=2", "depth=1", "width=16", "heads=2", "batch_size=8", "size=8", 
 PRETRAINING = [*SMALL, "data.augment=none", "holdout=0.2"]
 TUNING = ["steps=2", "data.seed=5", "data.augment=none", "holdout=0.2"]
 UNKNOWN = "the training images of this model are not known; test images may be among them"
-CPU = torch.device("cpu")
 
 
 @pytest.fixture
@@ -187,12 +184,6 @@ def hashes_of(folder: Path) -> set[int]:
     return set(found.tolist())
 
 
-def record_of_test(folder: Path) -> Record:
-    """The log record of the test images."""
-    [record] = [each for each in read_log(folder / "log.jsonl") if each.get("split") == "test"]
-    return record
-
-
 def pixels(images: torch.Tensor) -> set[bytes]:
     return {image.numpy().tobytes() for image in images}
 
@@ -209,7 +200,7 @@ def test_a_fine_tuned_run_has_also_seen_the_images_of_pre_training(
     found = isopix.evaluate(tuned.path)
     unseen = pixels(parts[1].test.images) - pixels(parts[0].train.images)
     assert found.metrics.num_images == len(unseen) < len(parts[1].test)
-    assert record_of_test(tuned.path)["images"] == len(unseen)
+    assert [each["images"] for each in logged(tuned.path, split="test")] == [len(unseen)]
 
 
 @pytest.mark.parametrize(("words", "count"), [((), None), (("evaluate_images=3",), 3)])
@@ -248,9 +239,10 @@ def test_a_model_whose_training_images_are_not_known_is_measured_with_a_warning(
     assert load_run(source.path, device=CPU).seen_known
     (source.path / "training-images.npy").unlink()
     tuned = isopix.finetune(source, *TUNING, out=tmp_path / "tuned")
-    notes = [each["text"] for each in read_log(tuned.path / "log.jsonl") if each["kind"] == "note"]
+    notes = [each["text"] for each in logged(tuned.path, kind="note")]
     assert notes.count(UNKNOWN) == 1
-    assert record_of_test(tuned.path)["measurement"]["warnings"] == [UNKNOWN]
+    [tested] = logged(tuned.path, split="test")
+    assert tested["measurement"]["warnings"] == [UNKNOWN]
     assert load_hashes(tuned.path, SEEN, {}) is not None
     for run in (source, tuned):
         probed = isopix.probe(run, "l2_grid=[0.1]")

@@ -16,14 +16,12 @@ from isopix.recipes.recipe import Recipe
 from isopix.runs import state
 from isopix.runs.load import load_run
 from isopix.runs.pretrain import fit_codec
-from isopix.runs.resume import resume_run
 from isopix.runs.training_log import RunObserver
-from isopix.storage import checkpoint, log
+from isopix.storage import checkpoint
 from isopix.train.evaluator import evaluate_split, measure_baselines
 from isopix.train.tasks import PretrainTask
-from tests.trained import train
+from tests.trained import CPU, StopAt, logged, newest, resume, train
 
-CPU = torch.device("cpu")
 WORDS = ["depth=1", "width=16", "steps=8", "batch_size=16", "log_every=1", "evaluate_images=40"]
 WORDS += ["num_test_images=50"]
 Fit = tuple[int, int, int]  # number of images, of colors, and the seed
@@ -43,7 +41,7 @@ def test_each_loss_is_that_of_the_split_it_names(run: tuple[Recipe, Path], split
     images = {name: getattr(data, name).sample(count) for name in ("train", "validation", "test")}
     settings = {"seed": recipe.train.seed, "precision": "fp32"}
     losses = {name: evaluate_split(task, each, **settings)["loss_nats"] for name, each in images.items()}
-    last = [each for each in log.read_log(out / "log.jsonl") if each.get("split") == split][-1]
+    last = logged(out, split=split)[-1]
     assert last["images"] == count
     assert last["loss_nats"] == pytest.approx(losses[split], rel=1e-6)
     assert len({round(loss, 5) for loss in losses.values()}) == 3
@@ -61,17 +59,16 @@ def test_a_run_with_a_palette_file_records_where_its_colors_come_from(tmp_path: 
 
 def test_baselines_are_logged_once_on_the_images_of_the_losses(tmp_path: Path) -> None:
     recipe, folder = registry.resolve("igpt.digits_bert", settings=WORDS).recipe, tmp_path / "run"
-    calls = iter([False, False, True])
-    train(recipe, folder, observer=RunObserver(stop=lambda: next(calls)))
-    resume_run(folder, device=CPU, observer=RunObserver())
-    logged = [each for each in log.read_log(folder / "log.jsonl") if each["kind"] == "baselines"]
-    measured = [(each["held_out"], each["images"], each["step"]) for each in logged]
+    train(recipe, folder, observer=RunObserver(stop=StopAt(3)))
+    resume(folder)
+    baselines = logged(folder, kind="baselines")
+    measured = [(each["held_out"], each["images"], each["step"]) for each in baselines]
     assert measured == [("validation", 40, 0), ("test", 50, 0)]
     data, loaded = load_dataset(recipe.data), load_run(folder, device=CPU)
     held_out = {"validation": data.validation.sample(40), "test": data.test.sample(50)}
     found = measure_baselines(loaded.model, recipe.model.head, data.train, held_out, seed=recipe.train.seed)
-    assert [each["nats"] for each in logged] == [found["validation"]["nats"], found["test"]["nats"]]
-    assert list(loaded.modes) == logged[1]["modes"]
+    assert [each["nats"] for each in baselines] == [found["validation"]["nats"], found["test"]["nats"]]
+    assert list(loaded.modes) == baselines[1]["modes"]
 
 
 @pytest.fixture
@@ -147,8 +144,7 @@ def test_a_checkpoint_holds_the_state_of_its_step(tmp_path: Path, slow_disk: thr
             if record["step"] == 3:
                 slow_disk.set()
 
-        recipe = registry.resolve("igpt.digits", settings=[*SAVING, word]).recipe
-        train(recipe, tmp_path / name, observer=RunObserver(record=watch))
+        train("igpt.digits", tmp_path / name, *SAVING, word, observer=RunObserver(record=watch))
         states[name] = folders(tmp_path / name)
         slow_disk.clear()
     assert states["at once"].keys() == states["later"].keys()
@@ -173,11 +169,11 @@ def test_an_error_in_the_thread_is_raised_at_the_next_step(
             assert failed.wait(20)
 
     monkeypatch.setattr(state.checkpoint, "save_checkpoint", fail)
-    recipe = registry.resolve("igpt.digits", settings=[*SAVING, "async_save=true"]).recipe
+    words = [*SAVING, "async_save=true"]
     with pytest.raises(RuntimeError, match="the disk is full"):
-        train(recipe, tmp_path / "run", observer=RunObserver(record=watch))
+        train("igpt.digits", tmp_path / "run", *words, observer=RunObserver(record=watch))
     assert steps[-1] <= 6
-    assert checkpoint.load_latest(tmp_path / "run" / "checkpoints").checkpoint.records["state"]["step"] == 2
+    assert newest(tmp_path / "run").records["state"]["step"] == 2
 
 
 def test_a_folder_that_was_moved_is_not_created_again(tmp_path: Path) -> None:
@@ -187,8 +183,7 @@ def test_a_folder_that_was_moved_is_not_created_again(tmp_path: Path) -> None:
         if record["kind"] == "train" and record["step"] == 5:
             (tmp_path / "run").rename(tmp_path / "moved")
 
-    recipe = registry.resolve("igpt.digits", settings=SAVING).recipe
     with pytest.raises(RuntimeError, match="run was moved or deleted; resume it where it is now"):
-        train(recipe, tmp_path / "run", observer=RunObserver(record=move))
+        train("igpt.digits", tmp_path / "run", *SAVING, observer=RunObserver(record=move))
     assert [each.name for each in tmp_path.iterdir()] == ["moved"]
-    assert resume_run(tmp_path / "moved", device=CPU, observer=RunObserver()).finished
+    assert resume(tmp_path / "moved").finished

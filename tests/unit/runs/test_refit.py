@@ -3,26 +3,20 @@
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
-from isopix.recipes import registry
 from isopix.runs.load import load_run
 from isopix.runs.resume import finetune_and_refit
 from isopix.runs.start import prepare_finetune
 from isopix.runs.state import RunStatus
 from isopix.runs.training_log import RunObserver
-from isopix.storage import checkpoint, log
 from isopix.storage.run_folder import RunFolder
-from tests.trained import train
+from tests.trained import CPU, SILENT, different_weights, logged, train
 
-CPU = torch.device("cpu")
 SMALL = ["depth=1", "width=16", "batch_size=16", "log_every=1", "evaluate_images=60", "num_test_images=60"]
 QUICK = ["steps=12", "evaluate_every=2", "checkpoint_every=2", "data.augment=none", "data.limit=100"]
-SILENT = RunObserver()
 SELECTION = "step chosen on 60 validation images"
 WORDS = [*QUICK, "lr=0.03", "generative_weight=0.1", "evaluate_images=60", "num_test_images=null"]
 
@@ -30,29 +24,12 @@ WORDS = [*QUICK, "lr=0.03", "generative_weight=0.1", "evaluate_images=60", "num_
 @pytest.fixture(scope="module")
 def pretrained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("run") / "pre"
-    recipe = registry.resolve("igpt.digits_bert", settings=[*SMALL, "steps=4"]).recipe
-    train(recipe, out)
-    return out
+    return train("igpt.digits_bert", out, *SMALL, "steps=4").run.path
 
 
 def refit(source: object, out: Path, *words: str, observer: RunObserver = SILENT) -> RunStatus:
     start = prepare_finetune(str(source), [*WORDS, *words])
     return finetune_and_refit(start, out, device=CPU, observer_for=lambda recipe: observer)
-
-
-def weights(folder: Path) -> dict[str, torch.Tensor]:
-    found = checkpoint.load_latest(RunFolder(folder).checkpoints).checkpoint
-    assert found is not None
-    return {f"{group}.{name}": each for group in found.tensors for name, each in found.tensors[group].items()}
-
-
-def same(one: Path, other: Path) -> bool:
-    ours, theirs = weights(one), weights(other)
-    return ours.keys() == theirs.keys() and all(torch.equal(ours[name], theirs[name]) for name in ours)
-
-
-def of_test(folder: Path) -> list[dict[str, Any]]:
-    return [each for each in log.read_log(folder / "log.jsonl") if each.get("split") == "test"]
 
 
 @pytest.fixture(scope="module")
@@ -63,8 +40,7 @@ def whole(pretrained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_run_itself_trains_for_the_best_step_on_validation(whole: Path) -> None:
-    evaluations = [each for each in log.read_log(whole / "selection/log.jsonl") if "split" in each]
-    seen = {each["step"]: each["accuracy"] for each in evaluations if each["split"] == "validation"}
+    seen = {each["step"]: each["accuracy"] for each in logged(whole / "selection", split="validation")}
     step = max(seen, key=lambda each: (seen[each], -each))
     environment = json.loads((whole / "environment.json").read_text())
     run = str(whole.resolve() / "selection")
@@ -73,9 +49,8 @@ def test_the_run_itself_trains_for_the_best_step_on_validation(whole: Path) -> N
     assert environment["selected"] == {"step": step, "validation_accuracy": seen[step], "run": run}
     assert (record["split"], record["images"], record["labels_seen"]) == ("validation", 60, 100)
     assert environment["images"] == {"train": 200, "validation": 0, "test": 100}
-    records = log.read_log(whole / "log.jsonl")
-    assert max(each["step"] for each in records) == step
-    notes = [each["text"] for each in records if each["kind"] == "note"]
+    assert max(each["step"] for each in logged(whole)) == step
+    notes = [each["text"] for each in logged(whole, kind="note")]
     assert any(note.startswith(f"step {step} selected on validation, accuracy ") for note in notes)
 
 
@@ -86,8 +61,8 @@ def test_it_is_the_run_of_that_many_steps_on_train_and_validation(
     step = json.loads((whole / "environment.json").read_text())["selected"]["step"]
     words = [*WORDS, "data.train_on_validation=true", f"steps={step}", "patience=null"]
     train(prepare_finetune(str(pretrained), settings=words), tmp_path / "plain")
-    assert same(tmp_path / "plain", whole)
-    [plain], [found] = of_test(tmp_path / "plain"), of_test(whole)
+    assert different_weights(tmp_path / "plain", whole) == []
+    [plain], [found] = (logged(run, split="test") for run in (tmp_path / "plain", whole))
     assert (plain["selection_images"], found["selection_images"]) == (0, 60)
     assert found["measurement"] == plain["measurement"] | {"selection": SELECTION}
     assert plain == found | {"selection_images": 0, "measurement": plain["measurement"]}
@@ -111,9 +86,9 @@ def test_killed_at_any_moment_the_same_call_continues_to_the_same_weights(
         shutil.rmtree(out)
         shutil.copytree(left, out)
         assert refit(pretrained, out).finished
-        assert same(out, whole)
-        assert same(out / "selection", whole / "selection")
-        assert of_test(out) == of_test(whole)
+        assert different_weights(out, whole) == []
+        assert different_weights(out / "selection", whole / "selection") == []
+        assert logged(out, split="test") == logged(whole, split="test")
 
 
 def test_from_scratch_the_palette_of_the_selection_is_used(tmp_path: Path) -> None:
@@ -135,7 +110,7 @@ def test_without_a_step_better_than_step_0_nothing_is_refit_or_tested(
         with pytest.raises(RuntimeError, match=r"no step has a better validation accuracy than step 0 \("):
             refit(pretrained, tmp_path / "ft", "generative_weight=0", "lr=1e-60", "patience=2")
     assert not (tmp_path / "ft/log.jsonl").exists()
-    assert of_test(tmp_path / "ft/selection") == []
+    assert logged(tmp_path / "ft/selection", split="test") == []
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ import isopix
 from isopix.data.dataset import load_dataset
 from isopix.runs.load import COPIES, load_run, shipped_models
 from isopix.runs.start import prepare_finetune
+from tests.trained import CPU
 
-CPU = torch.device("cpu")
 MODELS = shipped_models()
 
 

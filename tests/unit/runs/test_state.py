@@ -9,23 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from isopix.core import registry as parts
 from isopix.core.registry import load_plugin
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import find_checkpoint, load_run
-from isopix.runs.resume import resume_run
 from isopix.runs.training_log import RunObserver, decoder_fits, unigram_nats
-from isopix.storage import log
 from isopix.storage.checkpoint import load_checkpoint, save_checkpoint
 from isopix.storage.provenance import with_provenance
 from isopix.storage.run_folder import RunFolder
 from tests.registry import restored_registry
-from tests.trained import train
+from tests.trained import CPU, StopAt, logged, resume, train
 
-CPU = torch.device("cpu")
 SMALL = ["depth=1", "width=16", "batch_size=16", "steps=4", "checkpoint_every=2", "num_colors=4", "limit=60"]
 
 
@@ -143,24 +139,21 @@ def test_a_run_needs_its_plugin_and_with_a_corrected_one_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both hashes are in the log, the new one in new checkpoints and in results, the old one in the run's."""
-    asked = iter([False] * 3 + [True])
-    stop = RunObserver(stop=lambda: next(asked, True))
-    train(my_recipe(tmp_path), tmp_path / "run", observer=stop)
+    train(my_recipe(tmp_path), tmp_path / "run", observer=RunObserver(stop=StopAt(4)))
     with restored_registry():
         monkeypatch.setattr(parts, "_PLUGINS", {})
         message = r"this run uses evaluator weight_norm of plugin .*norms.py \(SHA-256 "
-        for use in (load_run, partial(resume_run, observer=RunObserver())):
+        for use in (partial(load_run, device=CPU), resume):
             with pytest.raises(ValueError, match=message):
-                use(tmp_path / "run", device=CPU)
+                use(tmp_path / "run")
         del parts._KINDS["evaluator"]["weight_norm"]
         corrected = EVALUATOR.replace("** 0.5", "** 0.25")
         load_plugin(write(tmp_path / "norms.py", corrected))
         then, now = hashed(EVALUATOR), hashed(corrected)
-        resume_run(tmp_path / "run", device=CPU, observer=RunObserver())
+        resume(tmp_path / "run")
         text = f"norms.py has changed since the run: SHA-256 {then[:12]} then, {now[:12]} now"
-        records = log.read_log(tmp_path / "run" / "log.jsonl")
-        assert [record["text"].endswith(text) for record in records if record["kind"] == "note"] == [True]
-        assert records[-1]["step"] == 4
+        assert [each["text"].endswith(text) for each in logged(tmp_path / "run", kind="note")] == [True]
+        assert logged(tmp_path / "run")[-1]["step"] == 4
         assert load_run(tmp_path / "run", device=CPU).warnings == ()
         for path, expected in (
             ("environment.json", then),

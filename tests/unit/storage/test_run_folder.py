@@ -7,7 +7,7 @@ import pytest
 
 from isopix.storage import checkpoint
 from isopix.storage.run_folder import RunFolder, require_new
-from tests.run_folders import create_run
+from tests.trained import create_run
 from tests.unit.data.refusal import refusal
 
 HOLDER = """

@@ -4,7 +4,7 @@ import pytest
 
 from isopix.storage.atomic import exclusive_lock
 from isopix.storage.run_folder import start_run
-from tests.run_folders import create_run
+from tests.trained import create_run
 
 
 @pytest.mark.parametrize("lock", [True, False])

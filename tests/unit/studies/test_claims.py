@@ -53,15 +53,6 @@ def test_refutations_are_corrected_by_holm() -> None:
     assert first.adjusted_p == pytest.approx(0.012419, abs=1e-5)
 
 
-def test_without_differences_few_studies_refute_anything() -> None:
-    draw, refuted = np.random.default_rng(0), 0
-    for _ in range(400):
-        estimates = [crossed_estimate(draw.normal(size=(5, 4))) for _ in range(10)]
-        contrasts = [Contrast(ContrastRecord("more", ""), each) for each in estimates]
-        refuted += with_verdicts(contrasts[:6], contrasts[6:])[0].verdict == "does not hold"
-    assert refuted <= 0.05 * 400
-
-
 def test_an_open_contrast_says_what_it_needs() -> None:
     def needed(*contrasts: Contrast) -> str:
         return with_verdicts(list(contrasts))[0].contrasts[0].needed
@@ -106,15 +97,6 @@ def test_one_column_is_students_test() -> None:
     assert found._replace(mean=found.mean - 0.2).p_value() == pytest.approx(theirs.pvalue)
     low, high = theirs.confidence_interval()
     assert (found.mean - found.half_width(), found.mean + found.half_width()) == pytest.approx((low, high))
-
-
-def test_test_images_add_their_own_error() -> None:
-    """Against the bootstrap over images of a difference that two fixed networks have."""
-    draw = np.random.default_rng(0)
-    images = draw.integers(-1, 2, size=4000).astype(float)
-    found = crossed_estimate(np.full((2, 1), images.mean()), images)
-    resampled = [draw.choice(images, len(images)).mean() for _ in range(2000)]
-    assert found.standard_error == pytest.approx(np.std(resampled), rel=0.05)
 
 
 def test_pooled_noise_narrows_the_interval_of_few_seeds() -> None:

@@ -87,11 +87,8 @@ def record(step: int, accuracy: float, split: str = "validation") -> dict[str, o
 
 def test_the_first_of_equally_good_evaluations_is_kept() -> None:
     early = EarlyStopping(patience=2)
-    assert [early.update(record(step, each)) for step, each in enumerate([0.1, 0.3, 0.3])] == [
-        True,
-        True,
-        False,
-    ]
+    better = [early.update(record(step, accuracy)) for step, accuracy in enumerate([0.1, 0.3, 0.3])]
+    assert better == [True, True, False]
     assert (early.best_accuracy, early.best_step, early.should_stop) == (0.3, 1, False)
     assert not early.update(record(3, 0.2))
     assert early.should_stop

@@ -60,14 +60,8 @@ class FakeVerbs:
             means = {count: place / 10 + count / 1000 for count in options["labels"]}
             errors = {count: (mean - 0.01, mean, mean + 0.01) for count, mean in means.items()}
             results[method] = tuple(FewLabels(count, 9, 9, (), each) for count, each in errors.items())
-        shared: Any = {
-            "data": "digits",
-            "step": 9,
-            "precision": "fp32",
-            "select": "validation",
-            "pool": "mean",
-        }
-        return LowDataResult(call=call("low-data"), method={}, results=results, **shared)
+        shared: Any = {"data": "digits", "step": 9, "precision": "fp32", "select": "validation"}
+        return LowDataResult(call=call("low-data"), pool="mean", method={}, results=results, **shared)
 
     def _run(self, out: Path, settings: Sequence[str]) -> Path:
         """Write a run whose accuracies are best at step 20."""
