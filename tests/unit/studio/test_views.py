@@ -68,8 +68,9 @@ def test_surprise_has_the_likelihood_of_the_model(opened: dict[str, OpenedRun]) 
 
 
 def test_text_is_escaped() -> None:
-    tile = Tile(torch.zeros(2, 2, 3, dtype=torch.uint8).numpy(), "<b>")
-    assert "<b>" not in tiles_html([tile], title="<b>") + problem_html("<b>\nx")
+    tile = Tile(torch.zeros(2, 2, 3, dtype=torch.uint8).numpy(), '"<b>')
+    assert "<b>" not in (found := tiles_html([tile], title="<b>") + problem_html("<b>\nx"))
+    assert 'alt="&quot;' in found
 
 
 def drawn(frames: list) -> np.ndarray:
