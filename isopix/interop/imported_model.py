@@ -22,7 +22,7 @@ from isopix.model.network import Network
 from isopix.model.spec import ModelSpec
 from isopix.objectives.base import ObjectiveSpec
 from isopix.recipes.recipe import Recipe
-from isopix.runs.state import CLASSIFIER, MODEL, RunEnvironment, State, write_environment
+from isopix.runs.state import CLASSIFIER, MODEL, RunEnvironment, State, records_of, write_environment
 from isopix.storage import checkpoint
 from isopix.storage.atomic import write_json
 from isopix.storage.log import RunLog
@@ -173,12 +173,7 @@ def import_run(read: Callable[[], ImportedModel], out: Path, *, data: str | None
             classes=imported.classes,
         )
         reports = [report._asdict() for report in imported.tensor_reports]  # of each source tensor
-        records = {
-            "recipe": to_dict(recipe),
-            "state": to_dict(state),
-            "environment": runtime,
-            "imported": {**origin, "tensors": reports},
-        }
+        records = records_of(recipe, state, runtime, {**origin, "tensors": reports})
         groups = {MODEL: network.tensors(), **({CLASSIFIER: imported.head} if imported.head else {})}
         checkpoint.save_checkpoint(checkpoint.step_folder(run.checkpoints, imported.step), groups, records)
     return imported

@@ -36,7 +36,7 @@ from isopix.model.heads import ClassLogits
 from isopix.objectives.base import nll_per_image
 from isopix.pretrained.feature_extractor import FeatureExtractor, inference
 from isopix.pretrained.inputs import ArrayLike, ImagesLike, as_mask, require_images
-from isopix.runs.state import CLASSIFIER, MODEL
+from isopix.runs.state import CLASSIFIER, MODEL, records_of
 from isopix.storage import checkpoint, hub
 from isopix.storage.run_folder import require_new
 
@@ -213,12 +213,9 @@ class PretrainedModel(FeatureExtractor):
         loaded, target = self.loaded, Path(folder).resolve()  # a link stays, and its target is written
         require_new(target)
         own = loaded.environment
-        records = {
-            "recipe": to_dict(loaded.recipe),
-            "state": to_dict(replace(loaded.state, codec=loaded.network.codec.fingerprint())),
-            "environment": to_dict(own) if own else runtime_environment(self.network.device),
-            **({"imported": loaded.imported} if loaded.imported else {}),
-        }
+        environment = to_dict(own) if own else runtime_environment(self.network.device)
+        state = replace(loaded.state, codec=loaded.network.codec.fingerprint())
+        records = records_of(loaded.recipe, state, environment, loaded.imported)
         tensors = {MODEL: loaded.network.tensors()}
         if loaded.class_head is not None:
             tensors[CLASSIFIER] = loaded.class_head.state_dict()

@@ -30,7 +30,7 @@ from isopix.model.blocks.transformer import TransformerSpec
 from isopix.model.spec import ModelSpec
 from isopix.objectives.objectives import Masked
 from isopix.recipes.published import TEST_LOSSES, PublishedTestLoss
-from isopix.recipes.recipe import NETWORK, Recipe
+from isopix.recipes.recipe import NETWORK, PAPERS, Recipe
 from isopix.train.config import Adam, TrainConfig
 
 
@@ -163,3 +163,20 @@ def _network(recipe: Recipe) -> tuple[object, ...]:
     values = to_dict(recipe)
     del values["model"]["codec"]
     return (*(values[name] for name in NETWORK), recipe.grid)
+
+
+PAPERS["igpt"] = (
+    digits,
+    digits_bert,
+    translated_digits,
+    translated_digits_bert,
+    tiny,
+    tiny_bert,
+    s,
+    s_bert,
+    m,
+    m_bert,
+    l,
+    l_bert,
+    xl,
+)

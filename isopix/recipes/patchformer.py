@@ -24,7 +24,7 @@ from isopix.model.spec import ModelSpec
 from isopix.model.stems.patches import PatchEmbedSpec, ResNetPatchEmbedSpec
 from isopix.objectives.masks import BlockMask
 from isopix.objectives.objectives import Masked
-from isopix.recipes.recipe import Recipe
+from isopix.recipes.recipe import PAPERS, Recipe
 from isopix.train.config import AdamW, ConstantSchedule, TrainConfig, WarmupCosineSchedule
 
 # L_CLF alone, a tenth of the patches dropped, and one of the four learning rates that the paper tries
@@ -90,3 +90,6 @@ def tiny() -> Recipe:
         num_test_images=1000,
         checkpoint_every=500,
     )
+
+
+PAPERS["patchformer"] = (tiny, base)

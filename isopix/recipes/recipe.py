@@ -1,7 +1,7 @@
 """Recipe: the complete settings of a run, and the network that they describe."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from torch import Tensor
@@ -22,6 +22,10 @@ from isopix.probing import evaluators  # noqa: F401  registers them
 from isopix.train.config import TrainConfig
 
 NETWORK = ("model", "objective")  # groups that are decided once there are weights
+
+
+PAPERS: dict[str, "tuple[Callable[[], Recipe], ...]"] = {}
+"""Recipes by the group before the dot of their names; after it stands the name of the function."""
 
 
 @config

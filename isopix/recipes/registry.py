@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 
 from isopix.core.config import meanings, to_dict
 from isopix.core.overrides import flatten, override, parse, read_values, resolve_setting
-from isopix.core.registry import NAMES, kinds, nouns
+from isopix.core.registry import NAMES, import_modules, kinds, nouns
 from isopix.core.text import did_you_mean
 from isopix.data.dataset import DataConfig
 from isopix.data.sources.arrays import palette_of
 from isopix.finetuning.classifier import FineTuneConfig
 from isopix.model.spec import ModelSpec
-from isopix.recipes import igpt, isotropic, patchformer, vit
-from isopix.recipes.recipe import Recipe
+from isopix.recipes import isotropic
+from isopix.recipes.recipe import PAPERS, Recipe
 from isopix.recipes.results import UNCHANGED, Setting
 from isopix.train.config import TrainConfig
 
@@ -30,28 +30,9 @@ EVALUATION_SETTINGS = ("evaluate_images", "num_test_images")
 EVALUATION_SHARE, TRAINING_PASSES = 0.2, 3  # a training image takes as long as three evaluated ones
 FEWEST = 64  # images; with fewer, chance alone moves an accuracy by six points and more
 
-# Recipes by the group before the dot of their names; the function's name comes after it.
-GROUPS: dict[str, tuple[Make, ...]] = {
-    "igpt": (
-        igpt.digits,
-        igpt.digits_bert,
-        igpt.translated_digits,
-        igpt.translated_digits_bert,
-        igpt.tiny,
-        igpt.tiny_bert,
-        igpt.s,
-        igpt.s_bert,
-        igpt.m,
-        igpt.m_bert,
-        igpt.l,
-        igpt.l_bert,
-        igpt.xl,
-    ),
-    "patchformer": (patchformer.tiny, patchformer.base),
-    "vit": (vit.tiny, vit.tiny_axial, vit.tiny_hybrid, vit.b16, vit.l16, vit.h14),
-}
+import_modules("isopix.recipes")
 SINGLE: dict[str, Make] = {
-    f"{group}.{make.__name__}": make for group, makes in GROUPS.items() for make in makes
+    f"{group}.{make.__name__}": make for group, makes in sorted(PAPERS.items()) for make in makes
 }
 # Families with a recipe for each block, encoding and depth, by the prefix of their names.
 FAMILIES = {

@@ -22,7 +22,7 @@ from isopix.model.spec import ModelSpec
 from isopix.model.stems.patches import PatchEmbedSpec, ResNetPatchEmbedSpec
 from isopix.objectives.masks import BernoulliMask
 from isopix.objectives.objectives import Masked
-from isopix.recipes.recipe import Recipe
+from isopix.recipes.recipe import PAPERS, Recipe
 from isopix.train.config import Adam, TrainConfig, WarmupCosineSchedule
 
 NORM = LayerNormSpec(epsilon=1e-6)  # as in the released code
@@ -101,3 +101,6 @@ def _vit(name: str, *, patch: int, depth: int, width: int, heads: int) -> Recipe
         ),
         finetune_overrides=FINETUNE,
     )
+
+
+PAPERS["vit"] = (tiny, tiny_axial, tiny_hybrid, b16, l16, h14)

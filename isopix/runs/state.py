@@ -196,6 +196,14 @@ def typed(found: Checkpoint) -> SavedRun:
     return replace(saved, codec=codec)
 
 
+def records_of(
+    recipe: Recipe, state: State, environment: Mapping[str, Any], imported: Mapping[str, Any]
+) -> dict[str, Mapping[str, Any]]:
+    """Return the records of a checkpoint, which `typed` reads; `imported` of an imported model alone."""
+    records = {"recipe": to_dict(recipe), "state": to_dict(state), "environment": environment}
+    return records | ({"imported": imported} if imported else {})
+
+
 @contextmanager
 def _damage(found: Checkpoint, file: str) -> Iterator[None]:
     """Turn whatever a part makes of wrong content into DamagedCheckpointError, in one line."""

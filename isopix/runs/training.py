@@ -31,6 +31,7 @@ from isopix.runs.state import (
     SavedRun,
     State,
     read_environment,
+    records_of,
 )
 from isopix.runs.training_log import RunObserver, TrainingLog, decoder_fits, evaluator_specs
 from isopix.storage import checkpoint
@@ -279,11 +280,8 @@ class TrainingRun:
             training_classes=tuple(sorted(training_classes(self.data) or ())) if self.model else None,
             **self.trainer.recovered(),
         )
-        records = {
-            "recipe": to_dict(self.recipe),
-            "state": to_dict(state),
-            "environment": {**self.recipe.train.environment(self.device), **plugin_records()},
-        }
+        environment = {**self.recipe.train.environment(self.device), **plugin_records()}
+        records = records_of(self.recipe, state, environment, {})
         self.writer.save(folder, {**self._weights(), **groups}, records)
 
     def _weights(self) -> dict[str, Mapping[str, Tensor]]:
