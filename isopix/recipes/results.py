@@ -6,7 +6,7 @@ from itertools import groupby
 from json import dumps
 from typing import Any, Literal, NamedTuple
 
-from isopix.core.choices import MFU, Precision
+from isopix.core.choices import Precision
 from isopix.core.device_specs import DEVICE_SPECS, GB
 from isopix.core.text import Table, format_bytes, format_duration, spell_duration
 from isopix.storage.result import Result
@@ -132,7 +132,7 @@ class PlanResult(Result):
 
     def notes(self) -> list[str]:
         if not self.parallel:
-            return [f"The time assumes {MFU:.0%} of the measured matmul throughput of {self.device}."]
+            return [f"The time assumes {self.mfu:.0%} of the measured matmul throughput of {self.device}."]
         best = {each.devices: self.recommended(each.devices) for each in self.parallel}
         lines = [f"{devices}: {plan.command if plan else 'nothing fits'}" for devices, plan in best.items()]
         assumed = f"Times assume {self.mfu:.0%} of the peak FLOP/s and free communication; * is recommended."

@@ -22,7 +22,7 @@ Devices = Annotated[
 Price = Annotated[Annotated[float, Range(low=0)] | None, "Price of a device hour, in any currency."]
 Utilization = Annotated[
     Annotated[float, Range(above=0, high=1)],
-    "Assumed model FLOPs utilization (MFU): fraction of the device's data-sheet peak.",
+    "Assumed model FLOPs utilization (MFU): fraction of the peak of the device.",
 ]
 
 
@@ -68,7 +68,7 @@ def plan(
         step_bytes=memory.step_bytes(train.batch_size // train.accumulate),
         free_bytes=hardware.free_memory(where),
         device=hardware.describe_device(where),
-        images_per_second=MFU * peak / costs.training_flops,
+        images_per_second=mfu * peak / costs.training_flops,
         mfu=mfu,
         price=price,
         device_hours=tuple(cost.device_costs(flops, train.gpu_precision, mfu=mfu, price_per_hour=price)),
