@@ -58,7 +58,7 @@ def test_no_trained_image_is_tested_after_a_folder_has_grown_from_a_few_images()
 FRACTIONS = st.sampled_from([0.0, 0.01, 0.1, 0.3])
 
 
-@given(st.integers(9, 30), st.integers(0, 50), st.tuples(FRACTIONS, FRACTIONS), st.booleans())
+@given(st.integers(40, 60), st.integers(0, 50), st.tuples(FRACTIONS, FRACTIONS), st.booleans())
 def test_every_fraction_of_a_few_images_gives_a_partition(
     count: int, seed: int, fractions: tuple[float, float], exact: bool
 ) -> None:
