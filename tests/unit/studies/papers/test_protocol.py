@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from isopix.core.overrides import parse
+from isopix.recipes import registry
 from isopix.recipes.published import Value
 from isopix.studies.papers import igpt, vit_patchformer
 from isopix.studies.papers.igpt_networks import igpt_network
@@ -69,6 +71,49 @@ def test_probes_of_table_2_are_by_sgd_for_a_million_iterations() -> None:
     methods = {(trial.options["method"], trial.settings) for trial in trials}
     assert methods == {("sgd", ("iterations=1000000",))}
     assert [trial.options.get("concat") for trial in trials] == [None] * 4 + [5, 5]
+
+
+def test_figure_4_probes_imagenet_by_sgd_as_table_2_does() -> None:
+    """Section 3.4: SGD on ImageNet, L-BFGS on CIFAR-10."""
+    rows = igpt.figure4(PAPER)
+    probes = {(row.method, row.data): row.cells["probe"].trial for row in rows}
+    settings = {key: (trial.options.get("method"), trial.settings) for key, trial in probes.items()}
+    sgd = ("sgd", ("iterations=1000000",))
+    methods = ("autoregressive", "BERT")
+    assert settings == {
+        **{(method, "cifar10"): (None, ()) for method in methods},
+        **{(method, "imagenet-1k"): sgd for method in methods},
+    }
+    (large,) = (row for row in igpt.table2(PAPER) if row.network.name == "igpt-l")
+    assert probes["autoregressive", "imagenet-1k"] == large.cells["accuracy"].trial
+    assert igpt.table1(Setup("paper", "imagenet-1k"))[0].cells["accuracy"].trial.options["method"] == "sgd"
+
+
+def test_figure_3_probes_cifar_10_or_other_data() -> None:
+    given = {"cifar10": Setup("paper"), None: Setup("paper", "imagenet-1k"), "stl10": Setup("paper", "stl10")}
+    for source, setup in given.items():
+        (probe,) = igpt_network(setup, "igpt-l").recipe.train.evaluators
+        assert probe.source == source
+        assert {row.data for row in igpt.figure3(setup)} == {source or "imagenet-1k"}
+
+
+def test_training_from_scratch_drops_out_in_the_network() -> None:
+    scratch = igpt.imagenet_finetuning(PAPER)[-1].cells["accuracy"].trial.trainings()[0]
+    block = scratch.model.block
+    assert (scratch.model.embedding_dropout, block.dropout, block.attention_dropout) == (0.1, 0.1, 0.1)
+
+
+@pytest.mark.parametrize("scale", ["tiny", "small", "paper"])
+def test_settings_of_a_grid_are_compared_on_the_same_validation_images(scale: str) -> None:
+    trials = [trial for found in protocols().values() for trial in found.trials(Setup(scale))]
+    for trial in trials:
+        grid = trial.grid if isinstance(trial, FineTune) else ()
+        compared = set[int | None]()
+        for words in grid:
+            given = (*trial.settings, *words)
+            recipe = registry.with_affordable_evaluation(trial.network.finetune_recipe(given), parse(given))
+            compared.add(recipe.train.evaluate_images)
+        assert len(compared) == bool(grid), trial.name
 
 
 def test_fine_tuning_searches_rates_downwards_and_refits() -> None:
