@@ -95,7 +95,7 @@ def vit_numbers() -> str:
     ]
     columns = (
         "fine-tuned after",
-        "published, ViT-B/16 on ImageNet",
+        "published, ViT-B/16 on ImageNet (section 4.6)",
         "`vit.tiny`, 10 % of the labels of flowers",
     )
     return (

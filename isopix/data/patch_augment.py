@@ -97,10 +97,10 @@ def adjust_hsv(pixels: Patches, saturation: Tensor, hue: Tensor) -> Patches:
     chroma = value - pixels.amin(1, keepdim=True)
     after, before = (pixels.gather(1, (largest + channel) % 3) for channel in (1, 2))
     sixths = 2 * largest + (after - before) / chroma.clamp(min=EPSILON) + 6 * hue
-    offset = torch.tensor([5.0, 3.0, 1.0], device=pixels.device).view(3, 1, 1)
-    position = (sixths + offset) % 6
-    shade = torch.minimum(position, 4 - position).clamp(0, 1)  # of the value to take off, for red, green, blue
-    return value - torch.minimum(saturation * chroma, value) * shade
+    red_green_blue = torch.tensor([5.0, 3.0, 1.0], device=pixels.device).view(3, 1, 1)
+    position = (red_green_blue + sixths) % 6
+    missing = torch.minimum(position, 4 - position).clamp(0, 1)  # of the value: 0 in the largest channel
+    return value - torch.minimum(saturation * chroma, value) * missing
 
 
 def posterize(pixels: Patches, bits: PerPatch) -> Patches:

@@ -36,7 +36,7 @@ NUM_MASKS = 5  # whose predictions are combined (section 4.6)
 CONCAT = 5  # layers around the best one (section 4.4)
 # Checkpoints of figure 3, as multiples of the interval of probes in training; None is the last step.
 CHECKPOINTS = {"1/16": 1, "1/8": 2, "1/4": 4, "1/2": 8, "all": None}
-PERCENT = {pub.ACCURACY: "%"}
+PERCENT = {pub.ACCURACY: "%", pub.TRANSFER: ""}
 SCRATCH_DROPOUT = ("embedding_dropout=0.1", "block.dropout=0.1", "block.attention_dropout=0.1")
 BEST = in_percent(lambda probe: probe.best.test_accuracy)
 LAST = in_percent(lambda probe: probe.network.layers[-1].test_accuracy)
@@ -225,10 +225,10 @@ def figure2(setup: Setup) -> Sequence[MeasuredRow]:
     "igpt.figure3",
     units={pub.STEPS: "", pub.LOSS: "nats", pub.ACCURACY: "%"},
     published=pub.IGPT_FIGURE_3,
-    note="The figure has no numbers in print, and does not say which data its accuracy is of: more than 90 %, as "
-    "read off it in openai/image-gpt, issue 12, fits CIFAR-10 and not ImageNet. Published are its models on "
-    "ImageNet; measured is CIFAR-10, or --data, by a smaller probe that runs in training, on validation images "
-    "other than those that select its layer. Losses are of validation images of pre-training.",
+    note="The figure has no numbers in print, and does not name the dataset: over 90 %, as read off "
+    "it in openai/image-gpt, issue 12, fits CIFAR-10 and not ImageNet. Published are its models on ImageNet; "
+    "measured is CIFAR-10, or --data, by a smaller probe that runs in training, on validation "
+    "images other than those that select its layer. Losses are of validation images of pre-training.",
     draw=draw_loss_and_accuracy,
 )
 def figure3(setup: Setup) -> Sequence[MeasuredRow]:

@@ -113,7 +113,7 @@ PERCENT = {f"{fraction} of the labels": "%" for fraction in published.FRACTIONS}
 ALL_SELECT = "evaluate_images=null"  # fewer of a short run would favor small batches: noise can win
 PATCHFORMER_NOTE = (
     "Every combination of batch size and learning rate is fine-tuned with these labels; the one with the "
-    "highest accuracy on all validation images is tested. Validation images are labeled too, and are not among the 1, 10 "
+    "highest accuracy on all validation images is tested. They are labeled too, and are not among the 1, 10 "
     "or 20 %. The paper does not say how it selects, and for how many steps it fine-tunes."
 )
 

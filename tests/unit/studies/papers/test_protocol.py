@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from isopix.core.overrides import parse
-from isopix.recipes import registry
+from isopix.recipes import published, registry
 from isopix.recipes.published import Value
 from isopix.studies.papers import igpt, vit_patchformer
 from isopix.studies.papers.igpt_networks import igpt_network
@@ -161,6 +161,14 @@ def test_fine_tuning_is_as_published() -> None:
     assert (recipe.finetune.generative_weight, recipe.finetune.pool) == (0.0, "first")
     assert recipe.finetune.patience is None
     assert trial.refit
+
+
+def test_published_tables_say_what_was_pre_trained_on_imagenet_and_how() -> None:
+    """Table 3's ticks are in the two columns unsupervised and supervised transfer; AutoAugment has none."""
+    rows = {row.method: row.cells["transfer from ImageNet"].value for row in published.IGPT_TABLE_3}
+    wanted = {"SimCLR": "unsupervised", "iGPT-L": "unsupervised", "AutoAugment": "none"}
+    assert rows == {**wanted, "GPipe": "supervised", "EfficientNet": "supervised"}
+    assert {row.source for row in published.VIT_SELF_SUPERVISED} == {"section 4.6"}
 
 
 def test_few_shot_reads_the_class_token_after_the_last_block() -> None:
