@@ -30,6 +30,12 @@ WARMUP = WarmupCosineSchedule(warmup_epochs=1000.0, max_warmup_fraction=0.01)  #
 
 # L_CLF alone, on whole images (section 3.2), with the augmentation of pre-training.
 FINETUNE = ("generative_weight=0.0", "mask_ratio=0.0", "mask_at_eval=false")
+# As the paper fine-tunes (appendix B.1.1); it tries four learning rates for each dataset, 0.01 among them.
+PAPER_FINETUNE = (
+    *("optimizer=sgd", "optimizer.momentum=0.9", "optimizer.lr=0.01", "max_grad_norm=1.0"),
+    *("schedule=warmup_cosine", "schedule.warmup_epochs=0.0"),
+    *("finetune.head_bias=true", "finetune.patience=null"),
+)
 
 
 def b16() -> Recipe:
@@ -99,5 +105,5 @@ def _vit(name: str, *, patch: int, depth: int, width: int, heads: int) -> Recipe
             schedule=WARMUP,
             checkpoint_every=5000,
         ),
-        finetune_overrides=FINETUNE,
+        finetune_overrides=(*FINETUNE, *PAPER_FINETUNE),
     )

@@ -25,11 +25,6 @@ ACCURACY = "accuracy"
 LRS = (0.003, 0.01, 0.03, 0.06)  # of ImageNet (appendix B.1.1)
 SHOTS, SUBSETS = (5, 10), 5  # images per class, and random draws of them: our choice
 FEW_SHOT = {f"{shots} images per class": "%" for shots in SHOTS}
-# Appendix B.1.1: SGD with momentum 0.9, cosine decay, gradients clipped at norm 1, no weight decay.
-SETTINGS = (
-    *("optimizer=sgd", "optimizer.momentum=0.9", "max_grad_norm=1.0", "finetune.patience=null"),
-    *("schedule=warmup_cosine", "schedule.warmup_epochs=0.0"),
-)
 
 
 def _tiny(recipe: Recipe, side: int) -> Recipe:
@@ -48,7 +43,7 @@ def _finetune(setup: Setup, network: Pretrain, data: str) -> FineTune:
     return FineTune(
         f"finetune-{network.name}-{slug(data)}",
         network,
-        setup.finetune_settings(data, *SETTINGS, *sizes, "data.holdout=0.01"),
+        setup.finetune_settings(data, *vit.PAPER_FINETUNE, *sizes, "data.holdout=0.01"),
         tuple((f"optimizer.lr={lr}",) for lr in lrs),
         refit=True,
     )
