@@ -7,13 +7,7 @@ from isopix.plots.curves import Bar, ProbePoint, probe_points
 from isopix.plots.style import Figure
 from isopix.recipes import published as pub
 from isopix.recipes.published import Value
-from isopix.studies.papers.igpt_networks import (
-    figure3_data,
-    igpt_finetune,
-    igpt_network,
-    igpt_probe,
-    image_size_of,
-)
+from isopix.studies.papers.igpt_networks import igpt_finetune, igpt_network, igpt_probe, image_size_of
 from isopix.studies.papers.protocol import (
     AUGMENT,
     TUNED,
@@ -233,7 +227,7 @@ def figure2(setup: Setup) -> Sequence[MeasuredRow]:
 )
 def figure3(setup: Setup) -> Sequence[MeasuredRow]:
     """Probe accuracy against validation loss during pre-training."""
-    rows = []
+    (data,), rows = setup.datasets("cifar10"), []
     for name in ("igpt-s", "igpt-m", "igpt-l"):
         network = igpt_network(setup, name)
         for part, multiple in CHECKPOINTS.items():
@@ -241,7 +235,7 @@ def figure3(setup: Setup) -> Sequence[MeasuredRow]:
                 pub.LOSS: at_checkpoint(multiple, lambda point: point.loss),
                 pub.ACCURACY: at_checkpoint(multiple, lambda point: 100 * point.accuracy),
             }
-            method, data = f"iGPT-{name[-1].upper()}", figure3_data(setup)
+            method = f"iGPT-{name[-1].upper()}"
             rows.append(MeasuredRow(method, data, network, {pub.STEPS: part, **cells_of(network, reads)}))
     return rows
 

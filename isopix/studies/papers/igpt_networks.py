@@ -59,14 +59,10 @@ def igpt_network(setup: Setup, name: str) -> Pretrain:
         return network
     images = setup.choose(tiny=1000, small=2000, paper=50_000)
     every = max(1, round(CHECKPOINT * network.recipe.train.steps))
-    source = setup.probe_data(network, figure3_data(setup))
+    (data,) = setup.datasets("cifar10")
+    source = setup.probe_data(network, data)
     probe = LinearProbe(every=every, num_train=images, num_val=images // 2, source=source)
     return replace(network, recipe=network.recipe.updated(evaluators=(probe,)))
-
-
-def figure3_data(setup: Setup) -> str:
-    """Return what the probes of figure 3 are of: CIFAR-10, unless another dataset is given."""
-    return setup.datasets("cifar10")[0]
 
 
 def igpt_probe(

@@ -112,7 +112,7 @@ def test_the_accuracy_is_that_of_the_networks_features_on_the_images_that_it_say
 
 
 def test_a_probe_of_other_images_reads_these(tmp_path: Path) -> None:
-    """As in figure 3 of iGPT: pre-training on images without a need for labels, probes on CIFAR-10."""
+    """As in figure 3 of iGPT: those of pre-training need no labels."""
     images = tmp_path / "unlabeled.npz"
     np.savez(images, x_train=np.random.default_rng(0).integers(256, size=(60, 8, 8, 3), dtype=np.uint8))
     recipe = ALONE.updated(
