@@ -101,13 +101,23 @@ def training_totals(run: Path) -> dict[str, float]:
 
 
 def pretraining_results(folders: Sequence[Path]) -> dict[str, Any]:
-    """Return the test loss of pre-trained runs, one for each seed, and the length of the training."""
+    """Return the test loss of pre-trained runs, one for each seed, its best learning-free baseline, and the
+    length of the training.
+    """
     totals = list(map(training_totals, folders))
     return {
         "loss_nats": spread([test_metrics(folder)["loss_nats"] for folder in folders]),
+        "baseline_nats": spread(list(map(baseline_nats, folders))),
         "images_seen": totals[0]["images_seen"],
         "training_seconds": spread([each["training_seconds"] for each in totals]),
     }
+
+
+def baseline_nats(run: Path) -> float:
+    """Return the lowest loss of the learning-free baselines on the test images."""
+    records = log.read_log(run / "log.jsonl")
+    [nats] = [each["nats"] for each in records if each["kind"] == "baselines" and each["held_out"] == "test"]
+    return float(min(nats.values()))
 
 
 def fine_tuning_results(folders: Sequence[Path]) -> dict[str, Any]:

@@ -66,16 +66,22 @@ def by_seed(runs: list[dict[str, Any]]) -> str:
 
 
 def few_labels(seeds: list[dict[str, Any]]) -> list[str]:
-    """Return the test accuracies of the autoregressive network with few labels, means over seeds."""
+    """Return the test accuracies of the autoregressive network with few labels, the same in each seed."""
     first = next(iter(seeds[0].values()))
     head = "| test accuracy | " + " | ".join(f"{each['labels_per_class']} labels per class" for each in first)
     rows = [f"{head} |", "|---|" + "---|" * len(first)]
     for method in seeds[0]:
-        cells = [mean_and_std([1 - seed[method][i]["mean"] for seed in seeds]) for i in range(len(first))]
-        rows.append(f"| {method} | {' | '.join(cells)} |")
-    subsets = len(first[0]["errors"])
-    means = f"means of {subsets} random balanced subsets of the training images"
-    return [*rows, "", f"Autoregressive network; mean ± std (n − 1) over {len(seeds)} seeds of {means}."]
+        errors = [[seed[method][i]["errors"] for seed in seeds] for i in range(len(first))]
+        rows.append(f"| {method} | {' | '.join(map(two_deviations, errors))} |")
+    means = f"of the means of {len(seeds)} seeds, and of {len(first[0]['errors'])} random balanced subsets"
+    return [*rows, "", f"Autoregressive network: mean ± std (n − 1) {means} of the training images."]
+
+
+def two_deviations(errors: list[list[float]]) -> str:
+    """Format the mean accuracy with its deviations between seeds (rows), if any, and draws of labels."""
+    of_seeds, of_draws = (list(map(statistics.mean, rows)) for rows in (errors, zip(*errors, strict=True)))
+    seeds = f" ± {statistics.stdev(of_seeds):.1%} (seeds)" if len(set(of_seeds)) > 1 else ""
+    return f"{1 - statistics.mean(of_seeds):.1%}{seeds} ± {statistics.stdev(of_draws):.1%} (draws)"
 
 
 def best(record: dict[str, Any]) -> dict[str, Any]:

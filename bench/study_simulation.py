@@ -159,6 +159,7 @@ def measurements(
     misplaced = effects["%"] / 100 * (rank == 1) * (world == "j")
     return {
         "distance_preservation": [preservation] * 3,
+        "local_similarity": [preservation] * 3,
         "color_error": {
             "mean_absolute": 0.1 + error + draw.normal(0, spread.mean_absolute.seeds),
             "histogram": 0.05 + error + draw.normal(0, spread.histogram.seeds),

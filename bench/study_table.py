@@ -9,7 +9,9 @@ from typing import Any
 
 from cells import RESULTS, read
 
+from isopix.analysis.embeddings import LOCAL
 from isopix.studies.inductive_bias.claims import evaluate_trials
+from isopix.studies.inductive_bias.figures import read_examples
 from isopix.studies.inductive_bias.results import STUDY_POOLS, TrialResult
 from isopix.studies.inductive_bias.study import SCALES, Study
 
@@ -65,6 +67,31 @@ def study_claims() -> str:
         verdicts = " | ".join(claim.verdict for claim in claims)
         rows.append(f"| ({claims[0].letter}) {claims[0].claim} | {verdicts} |")
     return "\n".join([*rows, "", "By 95 % intervals over seeds, kinds of networks and test images."]) + "\n"
+
+
+def study_preservation() -> str:
+    """Return both measures of distance in the embeddings of the small study that are saved."""
+    study, done = finished("study-small")
+    ordered = sorted(read_examples(study.specs), key=lambda each: (each.depth, each.block))
+    examples = {each.block: each for each in ordered}  # the deepest of each block
+    rows = [f"| red of pix2vec | {' | '.join(examples)} |", "|---|" + "---|" * len(examples)]
+    preserved = [
+        [
+            each.metrics["measurements"]["distance_preservation"][0]
+            for each in done
+            if each.trial is not None and each.trial.architecture == (name, "pix2vec", example.depth)
+        ]
+        for name, example in examples.items()
+    ]
+    cells = [f"{statistics.mean(own):.2f} ± {statistics.stdev(own):.2f}" for own in preserved]
+    rows.append(f"| distance preservation, all pairs of levels | {' | '.join(cells)} |")
+    local = [f"{each.encoding.local_similarity:.2f}" for each in examples.values()]
+    rows.append(f"| local similarity, pairs at most {LOCAL} apart | {' | '.join(local)} |")
+    [depth], [seeds] = {each.depth for each in examples.values()}, {len(each) for each in preserved}
+    note = (
+        f"Networks of {depth} blocks on CIFAR-10; mean ± std over {seeds} seeds, and seed 0, which is saved."
+    )
+    return "\n".join([*rows, "", note]) + "\n"
 
 
 def study_differences() -> str:

@@ -16,6 +16,7 @@ from cells import read, threads
 from data_table import decode, large_data, scale, shipped_models
 from demo_table import demo
 from paper_tables import costs, igpt_numbers, patchformer_numbers, vit_numbers
+from patchformer_causes import causes
 from reliability_table import reliability
 from speed_table import memory, speed
 from study_table import (
@@ -23,6 +24,7 @@ from study_table import (
     study_claims,
     study_differences,
     study_losses,
+    study_preservation,
     study_small,
     study_time,
     study_tiny,
@@ -201,12 +203,15 @@ def patches() -> str:
     if not runs:
         return "Not measured yet with this version.\n"
     names = [f"`{run['recipe']}`" for run in runs.values()]
-    losses = [loss_nats(run["loss_nats"]) for run in runs.values()]
+    losses, baselines = (
+        [loss_nats(run[name]) for run in runs.values()] for name in ("loss_nats", "baseline_nats")
+    )
     rows = [
         f"| test accuracy with 10 % of the labels | {' | '.join(names)} |",
         "|---|" + "---|" * len(names),
         *comparison_rows(runs),
         f"| pre-training test loss (nats per predicted code) | {' | '.join(losses)} |",
+        f"| &nbsp;&nbsp;best learning-free baseline | {' | '.join(baselines)} |",
     ]
     seen = ", ".join(f"`{run['recipe']}` {run['images_seen']:,}" for run in runs.values())
     sizes = ", ".join(f"{run['size']} (`{run['recipe']}`)" for run in runs.values())
@@ -244,8 +249,10 @@ TABLES = {
     "study_small": study_small,
     "study_differences": study_differences,
     "study_losses": study_losses,
+    "study_preservation": study_preservation,
     "simulation": simulation,
     "patches": patches,
+    "patchformer_causes": causes,
     "reliability": reliability,
     "scale": scale,
     "igpt_numbers": igpt_numbers,

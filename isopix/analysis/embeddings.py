@@ -125,17 +125,25 @@ def _palette(codec: Codec) -> dict[str, Any]:
     return {"colors": colors.flatten(1).cpu().tolist()}
 
 
+LOCAL = 32  # levels: the band next to the diagonal in figures 2, 3 and 5 of Cazenavette and Lucey 2021
 SIMILARITY_DIGITS = 12  # similarities that differ by rounding errors only share a rank
 
 SimilarityMatrix = Float[np.ndarray, "K K"]
 
 
 class LevelSimilarity(NamedTuple):
-    """Similarity of each pair of levels, -1 to 1, with its two summary statistics."""
+    """Similarity of each pair of levels, -1 to 1, with its summary statistics."""
 
     similarity: SimilarityMatrix
     distance_preservation: float  # -1 to 1
     effective_rank: float  # 1 to the number of levels
+
+    @property
+    def local_similarity(self) -> float:
+        """The mean similarity of levels at most LOCAL apart, minus that of all other pairs; -2 to 2."""
+        p, q = np.triu_indices(len(self.similarity), 1)
+        pairs, near = self.similarity[p, q].astype(float), q - p <= LOCAL
+        return float(pairs[near].mean() - pairs[~near].mean())
 
 
 def one_hot_similarity(levels: int = LEVELS) -> LevelSimilarity:

@@ -1,7 +1,6 @@
 """Patch augmentation: random changes, patch by patch, of the model's inputs and not of its targets."""
 
 import abc
-import math
 from typing import Annotated
 
 import torch
@@ -17,8 +16,7 @@ Patches = Float[Tensor, "patches 3 side side"]  # levels 0..255
 PerPatch = Float[Tensor, "patches"]
 
 LUMA = (0.299, 0.587, 0.114)
-# RGB to brightness and two chroma axes, in which hue is an angle (NTSC YIQ).
-YIQ = ((0.299, 0.587, 0.114), (0.5959, -0.2746, -0.3213), (0.2115, -0.5227, 0.3112))
+EPSILON = 1e-6  # of a level: a gray pixel has no hue
 
 
 class PatchAugmentSpec(Part, noun="patch_augment"):
@@ -44,7 +42,8 @@ class RandomPatchAugment(PatchAugmentSpec):
     probability `gray`, a blend with its grayscale (PatchFormer section 2.1, figure 1).
 
     The paper gives only the probabilities and bits. Colors change as in Inception, times `strength`:
-    brightness by 32 of 255 levels, contrast and saturation by 0.5 to 1.5, hue by 0.2 of a turn.
+    brightness by 32 of 255 levels, contrast by 0.5 to 1.5, in HSV saturation by 0.5 to 1.5 and hue by 0.2 of
+    a turn.
     """
 
     crop: Annotated[float, Range(above=0, high=1)] = 0.875
@@ -89,14 +88,19 @@ def color_jitter(
     pixels = pixels + _per_pixel(brightness)
     mean = pixels.mean((2, 3), keepdim=True)
     pixels = mean + _per_pixel(contrast) * (pixels - mean)
-    to_yiq = torch.tensor(YIQ)
-    to_rgb, to_yiq = (matrix.to(pixels.device) for matrix in (torch.linalg.inv(to_yiq), to_yiq))
-    angle = 2 * math.pi * hue
-    cosine, sine = saturation * angle.cos(), saturation * angle.sin()
-    one, zero = torch.ones_like(angle), torch.zeros_like(angle)
-    entries = [one, zero, zero, zero, cosine, -sine, zero, sine, cosine]
-    rotation = rearrange(entries, "(i j) n -> n i j", i=3)
-    return torch.einsum("nij, njhw -> nihw", to_rgb @ rotation @ to_yiq, pixels).clamp(0, 255)
+    return adjust_hsv(pixels.clamp(0, 255), _per_pixel(saturation), _per_pixel(hue))
+
+
+def adjust_hsv(pixels: Patches, saturation: Tensor, hue: Tensor) -> Patches:
+    """Scale the saturation, to at most 1, and rotate the hue (turns) of HSV, as Inception's preprocessing."""
+    value, largest = pixels.max(1, keepdim=True)
+    chroma = value - pixels.amin(1, keepdim=True)
+    after, before = (pixels.gather(1, (largest + channel) % 3) for channel in (1, 2))
+    sixths = 2 * largest + (after - before) / chroma.clamp(min=EPSILON) + 6 * hue
+    red_green_blue = torch.tensor([5.0, 3.0, 1.0], device=pixels.device).view(3, 1, 1)
+    position = (red_green_blue + sixths) % 6
+    missing = torch.minimum(position, 4 - position).clamp(0, 1)  # of the value: 0 in the largest channel
+    return value - torch.minimum(saturation * chroma, value) * missing
 
 
 def posterize(pixels: Patches, bits: PerPatch) -> Patches:

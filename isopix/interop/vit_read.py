@@ -37,6 +37,7 @@ from isopix.model.stems.patches import PatchEmbedSpec
 from isopix.objectives.masks import exact_ratio_mask
 from isopix.objectives.objectives import Masked, NoObjective
 from isopix.recipes.recipe import Recipe
+from isopix.recipes.vit import PAPER_FINETUNE
 from isopix.runs.state import CLASSIFIER
 from isopix.train.config import TrainConfig
 
@@ -162,7 +163,10 @@ def _data(config: ViTConfig, images: ViTProcessor) -> DataConfig:
 
 
 def vit_recipe(model: ModelSpec, data: DataConfig, classes: Sequence[str]) -> Recipe:
-    """Return the recipe of a Vision Transformer; training settings that are not known keep their defaults."""
+    """Return the recipe of a Vision Transformer; training settings that are not known keep their defaults.
+
+    It is fine-tuned as in the paper.
+    """
     return Recipe(
         name=f"vit.{model.depth}x{model.width}",
         model=replace(model, class_token=True, head=NoHeadSpec(), init="vit"),
@@ -170,7 +174,7 @@ def vit_recipe(model: ModelSpec, data: DataConfig, classes: Sequence[str]) -> Re
         data=data,
         train=TrainConfig(steps=1, precision="fp32"),
         finetune=FINETUNE if classes else None,
-        finetune_overrides=CLASSES_ALONE,
+        finetune_overrides=(*CLASSES_ALONE, *PAPER_FINETUNE),
     )
 
 

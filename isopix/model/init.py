@@ -17,7 +17,8 @@ from isopix.core.registry import Part
 # defaults of Keras, in which the study of inductive biases was written; the paper names no initialization.
 # `keras_mha`: the same, with attention as in Keras's `MultiHeadAttention` layer, whose kernels have three
 # axes and, before Keras 3.15, therefore smaller limits. `vit`: the released code of the Vision Transformer,
-# also for PatchFormer, which names none.
+# but for the patch embedding (Glorot's; there LeCun's normal, variance 1 / fan-in); also for PatchFormer,
+# which names none.
 InitScheme = Literal["openai", "keras", "keras_mha", "vit"]
 Scale = float | Callable[[int, int], float]  # a number, or a function of width D and depth L
 

@@ -7,7 +7,7 @@ import torch
 from isopix.core.config import to_dict
 from isopix.core.device import Precision
 from isopix.core.registry import register
-from isopix.data.dataset import ImageDataset
+from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
 from isopix.data.measurement import measurement_of
 from isopix.data.splits import Split
 from isopix.model.network import Network
@@ -64,10 +64,13 @@ class LinearProbe(EvaluatorSpec):
     """Training images."""
     num_val: int = 500
     """Most validation images of each half."""
+    source: str | None = None
+    """Labeled images, by name or path, at the resolution of pre-training; null: those of pre-training."""
     pool: Pool | None = None
     """Pooling of the features; null: the class token if there is one, or else the mean over positions."""
 
     def check_data(self, data: ImageDataset) -> None:
+        data = self._labeled(data)
         data.require_labels("probe_every")
         if len(data.validation) < 2:
             raise ValueError(
@@ -76,9 +79,16 @@ class LinearProbe(EvaluatorSpec):
             )
 
     def measurement(self, data: ImageDataset) -> Measurement:
+        data = self._labeled(data)
         selecting, evaluated = self._halves(data)
         selection = f"layer and L2 penalty chosen on {len(selecting):,} other validation images"
         return replace(measurement_of(data, "validation", evaluated), selection=selection)
+
+    def _labeled(self, data: ImageDataset) -> ImageDataset:
+        if self.source is None:
+            return data
+        *_, rows, cols = data.train.images[:1].shape
+        return load_dataset(DataConfig(source=self.source, rows=rows, cols=cols))
 
     def _halves(self, data: ImageDataset) -> tuple[Split, Split]:
         half = min(self.num_val, len(data.validation) // 2)
@@ -86,7 +96,7 @@ class LinearProbe(EvaluatorSpec):
         return chosen.select(torch.arange(0, 2 * half, 2)), chosen.select(torch.arange(1, 2 * half, 2))
 
     def start(self, context: EvaluationContext) -> Evaluator:
-        data, network = context.data, context.network
+        data, network = self._labeled(context.data), context.network
         require_pool(self.pool or "mean", network.backbone.grid)
         selecting, evaluated = self._halves(data)
 

@@ -7,9 +7,10 @@ Expected: top-1 accuracy on ImageNet with 1, 10 and 20 % of the labels: 30.3, 65
 
 Not in the paper, and our choice: a constant learning rate, ViT's initialization, the augmentation of whole
 images in fine-tuning (iGPT's of ImageNet; of CIFAR for `tiny`), and what the docstrings of
-`ResNetPatchEmbedSpec`, `UpsamplingHeadSpec` and `RandomPatchAugment` say. Attention pools into a class
-token, u, h' = Transformer(u0, h_1 .. h_n), as in Selfie, whose position embeddings it has too; a masked patch
-is decoded from u + X[row] + Y[column], each after a norm: norm(u) + norm'(X[row] + Y[column]).
+`ResNetPatchEmbedSpec`, `UpsamplingHeadSpec` and `RandomPatchAugment` say. AdamW is our choice, too: the paper
+names BERT's AdamWeightDecay (`optimizer=adam_weight_decay`). Attention pools into a class token,
+u, h' = Transformer(u0, h_1 .. h_n), as in Selfie, whose position embeddings it has too; a masked patch is
+decoded from u + X[row] + Y[column], each after a norm: norm(u) + norm'(X[row] + Y[column]).
 """
 
 from isopix.codecs.patches import GrayThumbnailSpec

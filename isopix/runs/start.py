@@ -131,7 +131,8 @@ def finetune_recipe(recipe: Recipe, source: str, *, from_scratch: bool) -> Recip
     """Return the fine-tuning recipe: iGPT's (sections 2.3: joint loss; 3.4: constant lr), then its overrides.
 
     The augmentation is the dataset's, else that of `finetune_overrides`, else pre-training's. The learning
-    rate is a tenth of pre-training's, or the recipe's own; from scratch it is unchanged.
+    rate is a tenth of pre-training's, or the recipe's own; from scratch it is unchanged, unless the optimizer
+    is another one.
     """
     optimizer = recipe.train.optimizer
     data = replace(recipe.data, train_on_validation=False, limit=None, labels_per_class=None, subset=0)
@@ -150,7 +151,8 @@ def finetune_recipe(recipe: Recipe, source: str, *, from_scratch: bool) -> Recip
     augment = DATASETS[source].augment if source in DATASETS else None
     if augment is not None:
         tuned = tuned.updated(data=replace(tuned.data, augment=augment))
-    if from_scratch or recipe.finetune is not None:
+    same_optimizer = isinstance(tuned.train.optimizer, type(optimizer))
+    if same_optimizer and (from_scratch or recipe.finetune is not None):
         return tuned.updated(optimizer=replace(tuned.train.optimizer, lr=optimizer.lr))
     return tuned
 

@@ -68,7 +68,7 @@ class Adam(_AdamSettings):
 
 @register("adamw")
 class AdamW(_AdamSettings):
-    """Adam with decoupled weight decay, but for norms and biases (BERT; PatchFormer section 2.1)."""
+    """Adam with decoupled weight decay, but for norms and biases (Loshchilov and Hutter 2019)."""
 
     lr: PositiveNumber = 2e-4
     beta2: DecayRate = 0.999
@@ -85,6 +85,28 @@ class AdamW(_AdamSettings):
 
     def label(self) -> str:
         return f"{super().label()}, weight decay {self.weight_decay:g}"
+
+
+CORRECTED = 2.0**24  # steps: as many as float32 counts, whose powers of the decay rates are 0
+
+
+@register("adam_weight_decay")
+class AdamWeightDecay(AdamW):
+    """BERT's optimizer, which PatchFormer section 2.1 names: AdamW without the correction of the moments'
+    bias, and with epsilon 1e-6. Its first updates are (1 - beta1) / sqrt(1 - beta2) = 3.2 times as large.
+    """
+
+    epsilon: PositiveNumber = 1e-6
+    """Added to the root of the mean of squared gradients."""
+
+    def build(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+        optimizer = super().build(parameters)
+        for parameter in (each for group in optimizer.param_groups for each in group["params"]):
+            if parameter.requires_grad:  # its state starts where the correction is 1
+                step = torch.tensor(CORRECTED, device=parameter.device)
+                moments = {name: torch.zeros_like(parameter) for name in ("exp_avg", "exp_avg_sq")}
+                optimizer.state[parameter] = {"step": step, **moments}
+        return optimizer
 
 
 @register("sgd")

@@ -14,12 +14,14 @@ from isopix.core.choices import Pool
 from isopix.studies.claims import Contrast, judge
 from isopix.studies.inductive_bias.contrasts import (
     MAIN_BLOCKS,
+    MEASURES_DIFFER,
     NO_SLOPE,
     accuracy_regime,
     at_equal_loss,
     at_layers,
     best_difference,
     difference,
+    direction,
     encoding_difference,
     falling_loss,
     layer_range,
@@ -152,14 +154,19 @@ def _preservation(evidence: StudyEvidence) -> Iterable[Contrast]:
     """pix2vec preserves distance most in convolutions, less in mixers, and hardly in transformers."""
     depth = min(evidence.deepest(block, 3) for block in MAIN_BLOCKS)
 
-    def red(trial: Trial) -> list[Term] | None:
-        channels = trial.measurements.get("distance_preservation")
+    def red(name: str, trial: Trial) -> list[Term] | None:
+        channels = trial.measurements.get(name)
         return None if channels is None or trial.encoding != "pix2vec" else [Term(1, channels[0])]
 
     for better, worse in (("conv", "mixer"), ("mixer", "transformer-1")):
-        text = f"distance preservation of red: {better}-{depth} − {worse}-{depth}"
-        found = difference(evidence, (better, worse), red, only=("pix2vec", depth))
-        yield make_contrast(evidence, text, "", found)
+        found = {
+            name: difference(evidence, (better, worse), partial(red, name), only=("pix2vec", depth))
+            for name in ("distance_preservation", "local_similarity")
+        }
+        agree = len(set(map(direction, found.values()))) == 1
+        for name, each in found.items():
+            text = f"{name.replace('_', ' ')} of red: {better}-{depth} − {worse}-{depth}"
+            yield make_contrast(evidence, text, "", each, "" if agree else MEASURES_DIFFER)
 
 
 def _reconstructions(evidence: StudyEvidence) -> Iterable[Contrast]:

@@ -184,7 +184,7 @@ PICTURES = ("original", "pixel_mask", "target", "prediction")
 
 
 def measure(loaded: LoadedRun, images: Images, example: Path | None = None) -> dict[str, Any]:
-    """Return color errors of reconstructions, distance preservation by channel, and biases by layer.
+    """Return color errors of reconstructions, similarity of levels by channel, and biases by layer.
 
     The pictures and the last layer's receptive field are written to the file `example`, if one is given.
     """
@@ -204,6 +204,7 @@ def measure(loaded: LoadedRun, images: Images, example: Path | None = None) -> d
             "exact_fraction": found.accuracy,
         },
         "distance_preservation": [each.distance_preservation for each in encodings],
+        "local_similarity": [each.local_similarity for each in encodings],
         "effective_rank": [each.effective_rank for each in encodings],
         "translation_error": biases.translation_error,
         "permutation_error": biases.permutation_error,

@@ -6,6 +6,7 @@ from isopix.model.blocks.transformer import TransformerSpec
 from isopix.objectives.objectives import Masked
 from isopix.probing.evaluators import LinearProbe
 from isopix.recipes import igpt
+from isopix.recipes.published import IMAGENET
 from isopix.recipes.recipe import Recipe
 from isopix.runs.series import lr_grid
 from isopix.studies.papers.protocol import Setup, slug
@@ -51,19 +52,27 @@ NETWORKS["igpt-l-bert"] = (_bert(_tiny(4, 64)), _bert(_small(4, 128)), igpt.l_be
 
 
 def igpt_network(setup: Setup, name: str) -> Pretrain:
-    """Return a network, probed in pre-training for figure 3 unless its images may have no labels."""
+    """Return a network, probed in pre-training for figure 3."""
     small, medium, paper = NETWORKS[name]
     network = setup.network(name, setup.choose(tiny=small, small=medium, paper=paper))
-    if setup.pretrain_data is not None or network.given is not None:
+    if network.given is not None:
         return network
     images = setup.choose(tiny=1000, small=2000, paper=50_000)
     every = max(1, round(CHECKPOINT * network.recipe.train.steps))
-    probe = LinearProbe(every=every, num_train=images, num_val=images // 2)
+    (data,) = setup.datasets("cifar10")
+    source = setup.probe_data(network, data)
+    probe = LinearProbe(every=every, num_train=images, num_val=images // 2, source=source)
     return replace(network, recipe=network.recipe.updated(evaluators=(probe,)))
 
 
-def igpt_probe(setup: Setup, network: Pretrain, data: str, *settings: str, **options: object) -> Measure:
-    """Return a probe of every layer; settings and options as in `isopix.probe`."""
+def igpt_probe(
+    setup: Setup, network: Pretrain, data: str, *, sgd: bool = False, **options: object
+) -> Measure:
+    """Return a probe of every layer: by SGD on ImageNet, or if asked to, else by L-BFGS (section 3.4)."""
+    settings = tuple[str, ...]()
+    if sgd or data == IMAGENET:
+        iterations = setup.choose(tiny=300, small=3000, paper=1_000_000)
+        settings, options = (f"iterations={iterations}",), {"method": "sgd", **options}
     how = "".join(f"-{option.replace('_', '-')}" for option in options)
     name = f"probe-{network.name}-{slug(data)}{how}"
     return Measure(name, network, "probe", setup.probe_data(network, data), options, settings)

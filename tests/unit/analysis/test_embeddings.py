@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from statistics import fmean
 
 import numpy as np
 import pytest
@@ -100,6 +101,16 @@ def test_distance_preservation_is_scipys_rank_correlation() -> None:
     assert found.distance_preservation == pytest.approx(
         stats.spearmanr(similar, [p - q for p, q in pairs]).statistic
     )
+
+
+LOCAL, DISTANT = range(1, 33), range(33, 256)
+
+
+def test_local_similarity_is_that_of_levels_32_apart_or_less_above_the_others() -> None:
+    near, far = ([1 - lag / 255 for lag in lags for _ in range(256 - lag)] for lags in (LOCAL, DISTANT))
+    found = embeddings.continuous_similarity()
+    assert found.local_similarity == pytest.approx(fmean(near) - fmean(far))
+    assert found._replace(similarity=np.ones((256, 256))).local_similarity == 0, "no sense of distance"
 
 
 def test_effective_rank_counts_dimensions() -> None:

@@ -1,8 +1,6 @@
 """Noise of patches against plain definitions, and what it must not reach."""
 
-import cmath
 import colorsys
-import math
 import statistics
 
 import pytest
@@ -70,25 +68,34 @@ def test_every_number_of_bits_from_two_to_eight_is_as_frequent() -> None:
 
 def test_colors_are_moved_by_as_much_as_inceptions() -> None:
     """Brightness by up to 32 levels, saturation by half to one and a half, hue by up to a fifth of a turn:
-    each drawn evenly, seen on patches of one color, in the axes of NTSC.
+    each drawn evenly, seen on patches of one color, in HSV.
     """
     start = (150, 100, 110)
     flat = torch.tensor(start, dtype=torch.uint8).view(1, 3, 1, 1).expand(1, 3, 320, 320)
     shown = lone(strength=1.0).apply(flat, 8, generator(0, "noise"))[0, :, ::8, ::8].flatten(1).T
-    y, i, q = colorsys.rgb_to_yiq(*start)
-    found = [colorsys.rgb_to_yiq(*each) for each in shown.tolist()]
-    before = complex(i, q)
-    turns = [complex(i, q) / before for _, i, q in found]
+    hue, saturation, value = colorsys.rgb_to_hsv(*start)
+    found = [colorsys.rgb_to_hsv(*each) for each in shown.tolist()]
     amounts = {
-        "brightness": [each[0] - y for each in found],
-        "saturation": [abs(turn) for turn in turns],
-        "hue": [cmath.phase(turn) / math.tau for turn in turns],
+        "brightness": [each[2] - value for each in found],
+        "chroma": [each[1] * each[2] / (saturation * value) for each in found],
+        "hue": [(each[0] - hue + 0.5) % 1 - 0.5 for each in found],
     }
-    ranges = {"brightness": (-32, 32), "saturation": (0.5, 1.5), "hue": (-0.2, 0.2)}
+    ranges = {"brightness": (-32, 32), "chroma": (0.5, 1.5), "hue": (-0.2, 0.2)}
     for name, (low, high) in ranges.items():
         near = 0.06 * (high - low)
         assert (min(amounts[name]), max(amounts[name])) == pytest.approx((low, high), abs=near), name
         assert statistics.mean(amounts[name]) == pytest.approx((low + high) / 2, abs=near), name
+
+
+@pytest.mark.parametrize(("saturation", "turn"), [(1.0, 0.2), (1.5, -0.2), (0.5, 0.7), (4.0, 0.0)])
+def test_hue_and_saturation_are_those_of_hsv(saturation: float, turn: float) -> None:
+    pixels = images(1, 8).float()
+    pixels[0, :, 0] = 77  # gray has no hue
+    found = color_jitter(pixels, lots(0), lots(1), lots(saturation), lots(turn))
+    for color, changed in zip(pixels[0].flatten(1).T.tolist(), found[0].flatten(1).T.tolist(), strict=True):
+        hue, old, value = colorsys.rgb_to_hsv(*color)
+        wanted = colorsys.hsv_to_rgb((hue + turn) % 1, min(1.0, saturation * old), value)
+        assert changed == pytest.approx(wanted, abs=0.01)
 
 
 def test_a_crop_is_taken_at_a_whole_place_and_enlarged() -> None:

@@ -15,6 +15,9 @@ from isopix.interop.vit_read import read_huggingface_vit, read_timm
 from isopix.interop.weights import ExportedModel, open_weights
 from isopix.model.blocks.transformer import TransformerSpec
 from isopix.recipes import registry
+from isopix.recipes.vit import PAPER_FINETUNE
+from isopix.runs.start import finetune_recipe
+from isopix.train.config import SGD, WarmupCosineSchedule
 from tests.unit.data.refusal import refusal
 from tests.unit.interop.vits import change, huggingface_folder, timm_folder
 
@@ -99,6 +102,23 @@ def test_classes_and_preprocessing(tmp_path: Path) -> None:
     assert (read_timm(named).classes, read_timm(named).recipe.data.crop) == (given, "squash")
     change(named, {"head.weight": None, "head.bias": None})
     assert read_timm(named).classes == ()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("classes", [True, False])
+def test_fine_tuning_is_that_of_the_paper(tmp_path: Path, kind: str, classes: bool) -> None:
+    """Appendix B.1.1, on the classes alone, and a new class head with bias, zero at first."""
+    make, read = KINDS[kind]
+    source = make(tmp_path / "a")
+    if not classes:
+        change(source, dict.fromkeys(("classifier.weight", "classifier.bias", "head.weight", "head.bias")))
+    tuned = finetune_recipe(read(source).recipe, "cifar10", from_scratch=False)
+    train, head = tuned.train, tuned.finetune
+    assert train.optimizer == SGD(lr=0.01, momentum=0.9)
+    assert (train.schedule, train.max_grad_norm) == (WarmupCosineSchedule(warmup_epochs=0.0), 1.0)
+    assert (head.head_bias, head.patience, head.pool, head.label()) == (True, None, "first", "L_CLF")
+    assert not any(each.any() for each in head.class_head(tuned.grid, 8, 3).parameters())
+    assert {*PAPER_FINETUNE} <= {*registry.find("vit.b16").finetune_overrides}
 
 
 SMALL = ["depth=2", "width=16", "rows=16", "cols=16", "patch_size=8"]

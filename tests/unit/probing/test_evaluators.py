@@ -2,8 +2,10 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -82,6 +84,20 @@ def test_the_accuracy_is_that_of_the_networks_features_on_the_images_that_it_say
     assert last["probe_accuracy"] == pytest.approx(found.best.test_accuracy)
     saved = json.loads(files(probed)["step-00000012.json"])
     assert [score["accuracy"] for score in saved["layers"]] == [score.test_accuracy for score in found.layers]
+
+
+def test_a_probe_of_other_images_reads_these(tmp_path: Path) -> None:
+    """As in figure 3 of iGPT: those of pre-training need no labels."""
+    images = tmp_path / "unlabeled.npz"
+    np.savez(images, x_train=np.random.default_rng(0).integers(256, size=(60, 8, 8, 3), dtype=np.uint8))
+    recipe = ALONE.updated(
+        data=replace(ALONE.data, source=str(images)),
+        evaluators=(evaluators.LinearProbe(source="digits", num_train=50, num_val=20),),
+    )
+    folder = run(recipe, tmp_path / "run")
+    assert {each["probe_images"] for each in validations(folder)} == {20}
+    saved = json.loads(files(folder)["step-00000012.json"])
+    assert (saved["measurement"]["data"], saved["classes"]) == ("digits", 10)
 
 
 @pytest.mark.parametrize("change", ["data.holdout=0", "data.train_on_validation=true"])

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from isopix.train.config import AdamW, WarmupCosineSchedule
+from isopix.train.config import AdamW, AdamWeightDecay, WarmupCosineSchedule
 
 STEPS, EPOCH = 1000, 50
 
@@ -25,6 +25,22 @@ def test_decay_shrinks_matrices_and_leaves_norms_and_biases() -> None:
     torch.testing.assert_close(layer.weight.detach(), weight * (1 - 0.5 * 0.1))
     assert (layer.bias == 1).all()
     assert (norm.weight == 1).all()
+
+
+def test_adam_weight_decay_is_berts() -> None:
+    """google-research/bert, optimization.py: moments without correction, epsilon added to the root."""
+    layer = nn.Linear(3, 2)
+    frozen = nn.Parameter(torch.ones(2), requires_grad=False)
+    weight, mean, square = layer.weight.detach().clone().double(), 0.0, 0.0
+    optimizer = AdamWeightDecay(lr=0.1, weight_decay=0.01).build([*layer.parameters(), frozen])
+    for step in range(1, 6):
+        gradient = torch.linspace(-1, 1, 6).view(2, 3) * step
+        layer.weight.grad = gradient.clone()
+        optimizer.step()
+        mean, square = 0.9 * mean + 0.1 * gradient, 0.999 * square + 0.001 * gradient.square()
+        weight -= 0.1 * (mean / (square.sqrt() + 1e-6) + 0.01 * weight)
+    torch.testing.assert_close(layer.weight.detach().double(), weight, rtol=1e-5, atol=1e-6)
+    assert frozen not in optimizer.state
 
 
 def factors(schedule: WarmupCosineSchedule, steps: int = STEPS, epoch: int = EPOCH) -> list[float]:

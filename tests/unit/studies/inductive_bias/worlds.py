@@ -101,7 +101,8 @@ def world(
             numbers = np.array(measured(architecture)) + draw.normal(0, noise, 4)
             preservation, error, histogram, misplaced = numbers
             errors = {"mean_absolute": error, "histogram": histogram, "misplaced_fraction": misplaced}
-            measured_here = {"distance_preservation": [preservation] * 3, "color_error": errors}
+            levels = dict.fromkeys(("distance_preservation", "local_similarity"), [preservation] * 3)
+            measured_here = {**levels, "color_error": errors}
             found.trials.append(trial(architecture, seed, noisy, network, measurements=measured_here))
     return found
 

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from isopix.core.overrides import parse
+from isopix.recipes import published, registry
 from isopix.recipes.published import Value
 from isopix.studies.papers import igpt, vit_patchformer
 from isopix.studies.papers.igpt_networks import igpt_network
@@ -71,6 +73,38 @@ def test_probes_of_table_2_are_by_sgd_for_a_million_iterations() -> None:
     assert [trial.options.get("concat") for trial in trials] == [None] * 4 + [5, 5]
 
 
+def test_probes_of_imagenet_are_by_sgd_as_in_table_2() -> None:
+    """Section 3.4; those of CIFAR-10 are by L-BFGS. Figure 4 and table 2 share that of iGPT-L."""
+    probes = {(row.method, row.data): row.cells["probe"].trial for row in igpt.figure4(PAPER)}
+    found = {data: (trial.options.get("method"), trial.settings) for (_, data), trial in probes.items()}
+    assert found == {"cifar10": (None, ()), "imagenet-1k": ("sgd", ("iterations=1000000",))}
+    large = next(row for row in igpt.table2(PAPER) if row.network.name == "igpt-l")
+    assert probes["autoregressive", "imagenet-1k"] == large.cells["accuracy"].trial
+
+
+def test_figure_3_probes_cifar_10_or_other_data() -> None:
+    for data, source in ((None, "cifar10"), ("imagenet-1k", None), ("stl10", "stl10")):
+        setup = Setup("paper", data)
+        (probe,) = igpt_network(setup, "igpt-l").recipe.train.evaluators
+        assert (probe.source, igpt.figure3(setup)[0].data) == (source, data or "cifar10")
+
+
+def test_training_from_scratch_drops_out_in_the_network() -> None:
+    scratch = igpt.imagenet_finetuning(PAPER)[-1].cells["accuracy"].trial.trainings()[0]
+    block = scratch.model.block
+    assert (scratch.model.embedding_dropout, block.dropout, block.attention_dropout) == (0.1, 0.1, 0.1)
+
+
+@pytest.mark.parametrize("scale", ["tiny", "small", "paper"])
+def test_settings_of_a_grid_are_compared_on_the_same_validation_images(scale: str) -> None:
+    for trial in (each for found in protocols().values() for each in found.trials(Setup(scale))):
+        if isinstance(trial, FineTune):
+            given = [(*trial.settings, *words) for words in trial.grid]
+            recipes = map(trial.network.finetune_recipe, given)
+            changed = map(registry.with_affordable_evaluation, recipes, map(parse, given))
+            assert len({recipe.train.evaluate_images for recipe in changed}) == 1, trial.name
+
+
 def test_fine_tuning_searches_rates_downwards_and_refits() -> None:
     (cell,) = igpt.table3(PAPER)[0].cells.values()
     trial = cell.trial
@@ -116,6 +150,14 @@ def test_fine_tuning_is_as_published() -> None:
     assert (recipe.finetune.generative_weight, recipe.finetune.pool) == (0.0, "first")
     assert recipe.finetune.patience is None
     assert trial.refit
+
+
+def test_published_tables_say_what_was_pre_trained_on_imagenet_and_how() -> None:
+    """Table 3's ticks are in the two columns unsupervised and supervised transfer; AutoAugment has none."""
+    rows = {row.method: row.cells["transfer from ImageNet"].value for row in published.IGPT_TABLE_3}
+    wanted = {"SimCLR": "unsupervised", "iGPT-L": "unsupervised", "AutoAugment": "none"}
+    assert rows == {**wanted, "GPipe": "supervised", "EfficientNet": "supervised"}
+    assert {row.source for row in published.VIT_SELF_SUPERVISED} == {"section 4.6"}
 
 
 def test_few_shot_reads_the_class_token_after_the_last_block() -> None:
