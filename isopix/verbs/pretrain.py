@@ -223,7 +223,7 @@ def search_lr(
 
     options = run_options(data, limit, seed, palette)
     name = os.fspath(source) if isinstance(source, str | os.PathLike) else ""
-    tuned = bool(name) and (finetune or Path(name).exists())
+    tuned = bool(name) and (finetune or "/" in name or Path(name).exists())
     if finetune and not name:
         raise ValueError("finetune=True needs a run folder or the name of a recipe")
     prepare: Any = prepare_finetune if tuned else prepare_pretrain
