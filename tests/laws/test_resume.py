@@ -124,7 +124,9 @@ def test_resume_refuses_other_images(tmp_path: Path) -> None:
     found = checkpoint.load_latest(out / "checkpoints").checkpoint
     records = {**found.records, "state": {**found.records["state"], "data": "0" * 64}}
     checkpoint.save_checkpoint(found.path, found.tensors, records)
-    with pytest.raises(ValueError, match=r"the images of 'digits' have changed since run .* was started"):
+    with pytest.raises(
+        ValueError, match=r"the images of 'digits' differ from those that run .* was started with"
+    ):
         resume_run(out, device=CPU, observer=RunObserver())
 
 
