@@ -1,7 +1,10 @@
 """A verb takes the fields of its settings as arguments, checks them, and keeps its call."""
 
 import inspect
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -55,3 +58,36 @@ def test_fields_and_their_settings_are_the_same_call(call: Callable[..., Any]) -
 def test_wrong_arguments_are_refused(call: Callable[..., Any], given: dict[str, Any], error: str) -> None:
     with pytest.raises((TypeError, ValueError), match=error):
         call("r", **given)
+
+
+SCRIPT = """
+import multiprocessing, sys
+
+from isopix.core.verb import verb
+
+@verb()
+def train() -> None:
+    print("trained")
+
+def work() -> None:
+    print("worked")
+
+{guard}
+    train()
+    worker = multiprocessing.get_context(sys.argv[1]).Process(target=work)
+    worker.start()
+    worker.join()
+    print(worker.exitcode)
+"""
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+@pytest.mark.parametrize("guard", ["if True:", 'if __name__ == "__main__":'])
+def test_a_worker_that_runs_the_script_again_names_the_guard(tmp_path: Path, method: str, guard: str) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT.format(guard=guard))
+    command = [sys.executable, tmp_path / "script.py", method]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    guarded = "__name__" in guard
+    assert found.stdout.split() == ["trained", *(["worked", "0"] if guarded else ["1"])]
+    line = "isopix: a worker process ran the script again, up to train(); put the calls of a script below: "
+    assert found.stderr == ("" if guarded else f'{line}if __name__ == "__main__":\n')
