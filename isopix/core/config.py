@@ -127,11 +127,8 @@ def _part(cls: type[Part], values: Any, path: str) -> tuple[type[Part], Any]:
 
 
 def validated(name: str, hint: Any, value: Any) -> Any:
-    """Return one value, checked and converted by pydantic, which takes no true for 1, and no 1 for true.
-
-    All settings and arguments pass here, so that `~` is the home folder in each path.
-    """
-    value = expand_home(value)
+    """Return one value, checked and converted by pydantic, which takes no true for 1, and no 1 for true."""
+    value = expand_home(value)  # all settings and arguments of users pass here
     if getattr(value, "ndim", None) == 0:  # a number of NumPy or PyTorch
         value = value.item()
     try:

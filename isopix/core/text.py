@@ -52,7 +52,7 @@ SETTING_SYNONYMS = {
 def expand_home(value: T) -> T:
     """Return a path that begins with `~/` or `~USER/` in full, as shells do, and any other value as it is."""
     if isinstance(value, str | Path) and str(value).startswith("~") and "/" in str(value):
-        return type(value)(os.path.expanduser(value))  # noqa: PTH111  Path raises for an unknown user
+        return type(value)(os.path.expanduser(str(value)))  # noqa: PTH111  Path raises for an unknown user
     return value
 
 

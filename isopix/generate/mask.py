@@ -20,7 +20,6 @@ from isopix.core.config import from_dict
 from isopix.core.overrides import parse
 from isopix.core.random import generator
 from isopix.core.registry import kinds
-from isopix.core.text import expand_home
 from isopix.core.types import Images, Mask
 from isopix.data.decode import read_mask
 from isopix.data.preprocess import crop_box
@@ -140,7 +139,6 @@ def _drawn(policy: MaskSpec, codec: Codec, count: int, seed: int) -> Mask:
 def _sources(mask: MaskLike, codec: Codec) -> list[Source]:
     if isinstance(mask, MaskSpec):
         return [mask]
-    mask = expand_home(mask)
     if isinstance(mask, os.PathLike) or (isinstance(mask, str) and Path(mask).is_file()):
         return [_file(Path(mask), codec)]
     if isinstance(mask, str):

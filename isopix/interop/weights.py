@@ -94,22 +94,17 @@ def open_weights(folder: Path) -> WeightFiles:
 
 
 def _unwrapped(stored: WeightFiles) -> WeightFiles:
-    names: dict[str, str] = {}
-    for name in stored.shapes:
-        bare = WRAPPER.sub("", name)
-        if bare in names:
-            raise ValueError(f"tensors {names[bare]!r:.100} and {name!r:.100} are the same")
-        names[bare] = name
+    names = {WRAPPER.sub("", name): name for name in stored.shapes}
+    if len(names) < len(stored.shapes):
+        raise ValueError("there are tensors of one name with and without a wrapper such as 'module.'")
     common = os.path.commonprefix(list(names))  # noqa: RUF071  up to its last dot, below
     prefix = common[: common.rfind(".") + 1]
-    wrappers = {each for name in stored.shapes for each in WRAPPER.findall(name)}
-    removed = [*sorted(wrappers), *filter(None, [prefix])]
-    if not removed:
-        return stored
+    removed = {each for name in stored.shapes for each in WRAPPER.findall(name)} | {prefix} - {""}
+    note = f"names of tensors are read without {', '.join(map(repr, sorted(removed)))}"
     names = {bare.removeprefix(prefix): name for bare, name in names.items()}
-    note = f"names of tensors are read without {', '.join(map(repr, removed))}"
     shapes = {bare: stored.shapes[name] for bare, name in names.items()}
-    return WeightFiles(shapes, lambda bare: stored.read(names[bare]), (*stored.notes, note))
+    notes = (*stored.notes, *([note] if removed else []))
+    return WeightFiles(shapes, lambda bare: stored.read(names[bare]), notes)
 
 
 def mmap_alloc(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:

@@ -88,7 +88,7 @@ def resume_run(
 ) -> RunStatus:
     """Continue a run; on a CPU with the same threads and versions bit for bit as without a stop.
 
-    `source` is where its images were moved; the run records it. Raises ValueError for other images.
+    Its images may be at another `source`, which it records. Raises ValueError for other images.
     """
     with shared_by_ranks(RunFolder.open(out).lock(), out) as folder:
         saved = find_checkpoint(out)
