@@ -19,7 +19,7 @@ from isopix.core import ranks
 from isopix.core.registry import load_plugin
 from isopix.core.signals import Interrupted, errors_as_stops, exit_code, stop_message
 from isopix.core.slurm import IN_JOB
-from isopix.core.text import printable
+from isopix.core.text import expand_home, printable
 from isopix.core.verb import Verb, check_job
 from isopix.core.version import __version__
 from isopix.storage.result import Result
@@ -131,7 +131,7 @@ def _command(verb: Verb) -> Callable[..., None]:
         devices = options.pop("devices", None) if verb.parallel else None
         slurm = options.pop("slurm", None) if verb.slurm else None
         if slurm is not None and IN_JOB not in os.environ:
-            out = Path(options.get("out") or args[0])
+            out = Path(expand_home(options.get("out") or args[0]))
             check = partial(check_job, lambda: verb.function(*args, **options))
             launch.submit(slurm, out, check, devices=devices, parallel=verb.parallel, json=json)
             return

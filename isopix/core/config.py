@@ -19,7 +19,7 @@ from pydantic import ConfigDict, InstanceOf, TypeAdapter, ValidationError
 
 from isopix.core.choices import check_ranges
 from isopix.core.registry import Part, kinds_of
-from isopix.core.text import did_you_mean
+from isopix.core.text import did_you_mean, expand_home
 
 T = TypeVar("T")
 MAX_SHOWN = 200  # characters of a wrong value
@@ -128,6 +128,7 @@ def _part(cls: type[Part], values: Any, path: str) -> tuple[type[Part], Any]:
 
 def validated(name: str, hint: Any, value: Any) -> Any:
     """Return one value, checked and converted by pydantic, which takes no true for 1, and no 1 for true."""
+    value = expand_home(value)  # all settings and arguments of users pass here
     if getattr(value, "ndim", None) == 0:  # a number of NumPy or PyTorch
         value = value.item()
     try:

@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, TypeVar, dataclass_transform, get_type_hints
 
 from isopix.core.choices import check_ranges
+from isopix.core.text import expand_home
 
 P = TypeVar("P", bound="Part")
 PLUGIN_MODULE = "isopix_plugin_"  # how the names of the modules of plugins start
@@ -118,7 +119,7 @@ _PLUGINS: dict[str, Plugin] = {}
 
 def load_plugin(file: str | os.PathLike[str]) -> Plugin:
     """Import a Python file, whose parts are registered as it runs; a file is loaded once."""
-    path = Path(file)
+    path = Path(expand_home(file))
     if not path.is_file():
         raise ValueError(f"plugin {path} is not a file")
     full, digest = str(path.resolve()), hashlib.sha256(path.read_bytes()).hexdigest()

@@ -11,6 +11,8 @@ below the field. Another argument is described by a text in its type: `Annotated
 import dataclasses
 import functools
 import inspect
+import multiprocessing
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -44,6 +46,7 @@ class Verb:
         return self.function.__name__
 
 
+MAIN_GUARD = 'put the calls of a script below: if __name__ == "__main__":'
 VERBS: dict[str, Verb] = {}
 """Verbs by command."""
 
@@ -66,6 +69,7 @@ def verb(
 
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> R:
+            _require_main_guard(function.__name__)
             bound = arguments.bind(args, kwargs)
             plain = TypeAdapter(dict[str, Any]).dump_python(bound.arguments, mode="json", fallback=str)
             token = _call.set({"verb": function.__name__, "arguments": plain})
@@ -79,6 +83,13 @@ def verb(
         return call
 
     return decorate
+
+
+def _require_main_guard(name: str) -> None:
+    """End a worker process that calls a verb as it imports the script that started it."""
+    if getattr(multiprocessing.current_process(), "_inheriting", False):  # as Python itself finds it out
+        sys.stderr.write(f"isopix: a worker process ran the script again, up to {name}(); {MAIN_GUARD}\n")
+        raise SystemExit(1)
 
 
 def checked(function: Callable[..., R]) -> Callable[..., R]:

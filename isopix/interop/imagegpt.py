@@ -103,7 +103,7 @@ def read_imagegpt(
     mappings = tuple(expand_layers(IMAGEGPT, config.n_layer))
     tensors, reports = convert_tensors(stored, IMAGEGPT_NAMES, mappings, recipe.outline().tensors())
     origin = f"Hugging Face {folder.resolve().name}"
-    return ImportedModel(origin, recipe, Palette(colors, grid), tensors, reports)
+    return ImportedModel(origin, recipe, Palette(colors, grid), tensors, reports, notes=stored.notes)
 
 
 def export_imagegpt(network: Network) -> ExportedModel:

@@ -216,6 +216,7 @@ def read_vit(
         tensor_reports=reports,
         head={end: tensors.pop(f"{CLASSIFIER}.{end}") for end in head if classes},
         classes=classes,
+        notes=stored.notes,
     )
 
 

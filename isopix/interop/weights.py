@@ -2,10 +2,14 @@
 
 import math
 import mmap
+import os
+import re
+from argparse import Namespace
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
+from zipfile import is_zipfile
 
 import torch
 from pydantic import BaseModel, ValidationError
@@ -21,16 +25,20 @@ from isopix.storage.run_folder import require_new
 CONFIG, PROCESSOR = "config.json", "preprocessor_config.json"
 INDEX = ".index.json"
 SINGLE = ("model.safetensors", "pytorch_model.bin")  # the safer format first
+NESTED = ("state_dict", "model_state_dict", "model")  # the keys of weights in checkpoints of training
+# What DDP, `torch.compile`, FSDP and activation checkpointing put before the names of a module.
+WRAPPER = re.compile(r"(?<![^.])(?:module|_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module)\.")
 MMAP_THRESHOLD = 2**16  # bytes from which a tensor gets its own pages
 
 C = TypeVar("C", bound=BaseModel)
 
 
 class WeightFiles(NamedTuple):
-    """Tensors in one file or several: their shapes, and a function that reads one."""
+    """Tensors in one file or several: their shapes, a function that reads one, and how they were found."""
 
     shapes: Mapping[str, tuple[int, ...]]
     read: Callable[[str], Tensor]
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -73,13 +81,30 @@ def read_config(folder: Path, name: str, kind: type[C]) -> C:
 
 
 def open_weights(folder: Path) -> WeightFiles:
-    """Open `model.safetensors` or `pytorch_model.bin`, in one file or in the shards that an index lists."""
+    """Open `model.safetensors` or `pytorch_model.bin`, in one file or in the shards that an index lists.
+
+    Names of tensors are read without those of wrappers, such as DDP's `module.`, and without a common prefix.
+    """
     for name in SINGLE:
         if (folder / name).is_file():
-            return _open_file(folder / name)
+            return _unwrapped(_open_file(folder / name))
         if (folder / f"{name}{INDEX}").is_file():
-            return _open_sharded(folder, f"{name}{INDEX}")
+            return _unwrapped(_open_sharded(folder, f"{name}{INDEX}"))
     raise ValueError(f"there is no {' or '.join(SINGLE)}, and no {INDEX} of either")
+
+
+def _unwrapped(stored: WeightFiles) -> WeightFiles:
+    names = {WRAPPER.sub("", name): name for name in stored.shapes}
+    if len(names) < len(stored.shapes):
+        raise ValueError("there are tensors of one name with and without a wrapper such as 'module.'")
+    common = os.path.commonprefix(list(names))  # noqa: RUF071  up to its last dot, below
+    prefix = common[: common.rfind(".") + 1]
+    removed = {each for name in stored.shapes for each in WRAPPER.findall(name)} | {prefix} - {""}
+    note = f"names of tensors are read without {', '.join(map(repr, sorted(removed)))}"
+    names = {bare.removeprefix(prefix): name for bare, name in names.items()}
+    shapes = {bare: stored.shapes[name] for bare, name in names.items()}
+    notes = (*stored.notes, *([note] if removed else []))
+    return WeightFiles(shapes, lambda bare: stored.read(names[bare]), notes)
 
 
 def mmap_alloc(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
@@ -110,14 +135,21 @@ def _open_file(path: Path) -> WeightFiles:
 
 def _open_pickle(path: Path) -> WeightFiles:
     try:
-        values = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+        with torch.serialization.safe_globals([Namespace]):  # the arguments of a training script
+            values = torch.load(path, map_location="cpu", weights_only=True, mmap=is_zipfile(path))
     except Exception as error:  # a damaged or hostile pickle can raise anything
         raise ValueError(
             f"{path.name} is damaged or holds more than tensors ({type(error).__name__}); no code was run"
         ) from None
+    notes = list[str]()
+    while isinstance(values, dict) and (key := next((each for each in NESTED if each in values), "")):
+        others = ", ".join(str(each) for each in values if each != key)
+        notes.append(f"weights are read from '{key}'" + (f", and not: {others}" if others else ""))
+        values = values[key]
     if not isinstance(values, dict) or not all(isinstance(each, Tensor) for each in values.values()):
         raise ValueError(f"{path.name} holds something else than tensors by name")
-    return WeightFiles({str(name): tuple(each.shape) for name, each in values.items()}, values.__getitem__)
+    shapes = {str(name): tuple(each.shape) for name, each in values.items()}
+    return WeightFiles(shapes, values.__getitem__, tuple(notes))
 
 
 class _Index(BaseModel):

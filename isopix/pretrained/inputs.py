@@ -14,6 +14,7 @@ from PIL import Image
 from torch import Tensor
 
 from isopix.codecs.base import Codec
+from isopix.core.text import expand_home
 from isopix.core.types import Codes, Images, Mask
 from isopix.data.dataset import preprocess_config
 from isopix.data.decode import RawImage, failure_reason, upright_rgb
@@ -94,7 +95,7 @@ def _one(given: OneImage, codec: Codec) -> RawImage | Tensor:
         except Exception as error:  # Pillow raises a dozen types for damaged files
             raise ValueError(f"the image cannot be read: {failure_reason(error)}") from None
     if isinstance(given, str | os.PathLike) and os.fspath(given):
-        return Path(given)
+        return Path(expand_home(given))
     if not isinstance(given, bytes):  # reached by callers that have no type checker
         raise ValueError(f"expected an array, a PIL image or a file for each image, got {given!r}")
     return given

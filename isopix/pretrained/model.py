@@ -208,6 +208,7 @@ class PretrainedModel(FeatureExtractor):
                 self.loaded.model, inputs, generator=generator(seed, "hide"), modes=self.loaded.modes
             )
 
+    @checked
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write weights, recipe, palette and a hash of each file to a new folder that `isopix.load` reads."""
         loaded, target = self.loaded, Path(folder).resolve()  # a link stays, and its target is written

@@ -18,6 +18,7 @@ from isopix.core.overrides import flatten
 from isopix.core.text import count_of
 from isopix.core.verb import begin_work
 from isopix.data.dataset import load_dataset, open_source
+from isopix.data.sources.base import require_present
 from isopix.finetuning.classifier import FineTuneConfig
 from isopix.recipes.cost import check_memory
 from isopix.recipes.recipe import Recipe
@@ -25,7 +26,7 @@ from isopix.runs.image_lists import leave_out_seen, load_hashes
 from isopix.runs.load import COPIES, find_checkpoint, saved_recipe, shipped_models
 from isopix.runs.loggers import check_loggers
 from isopix.runs.pretrain import shared_by_ranks, train_recipe
-from isopix.runs.start import TrainingStart
+from isopix.runs.start import TrainingStart, with_absolute_paths
 from isopix.runs.state import MODEL, NUM_CHECKPOINTS, OPTIMIZER, RunStatus, SavedRun
 from isopix.runs.training import TrainingRun
 from isopix.runs.training_log import RunObserver, validation_measurement
@@ -82,11 +83,16 @@ def train_or_resume(
     return train_recipe(start, out, device=device, observer=observer)
 
 
-def resume_run(out: Path, *, device: torch.device, observer: RunObserver) -> RunStatus:
-    """Continue a run; on a CPU with the same threads and versions bit for bit as without a stop."""
+def resume_run(
+    out: Path, *, device: torch.device, observer: RunObserver, source: str | None = None
+) -> RunStatus:
+    """Continue a run; on a CPU with the same threads and versions bit for bit as without a stop.
+
+    Its images may be at another `source`, which it records. Raises ValueError for other images.
+    """
     with shared_by_ranks(RunFolder.open(out).lock(), out) as folder:
         saved = find_checkpoint(out)
-        recipe, state = saved.recipe, saved.state
+        recipe, state = _moved(saved.recipe, source), saved.state
         if recipe.train.compile:
             check_compiler()
         if OPTIMIZER not in saved.tensors:
@@ -96,16 +102,28 @@ def resume_run(out: Path, *, device: torch.device, observer: RunObserver) -> Run
             )
         data = load_dataset(recipe.data)
         if data.fingerprint != state.data:
-            raise ValueError(f"the images of '{recipe.data.source}' have changed since run {out} was started")
+            raise ValueError(
+                f"the images of '{recipe.data.source}' differ from those that run {out} was started with, or "
+                f"their names or splits do: fingerprint {data.fingerprint[:12]}, not {state.data[:12]}"
+            )
         data, _ = leave_out_seen(data, load_hashes(out, SEEN, state.files), known=state.seen_known)
         prune(folder.checkpoints, NUM_CHECKPOINTS)
         notes = [f"skipped damaged checkpoint: {error}" for error in saved.damaged]
         notes += _log_notes(folder.log, state.step)
+        if recipe.data.source != saved.recipe.data.source:
+            write_json(folder.recipe, to_dict(recipe))
+            notes.append(f"the images of {saved.recipe.data.source} are now at {recipe.data.source}")
         if state.step < recipe.train.steps:
             notes += [*saved.changes, *_differences(saved, device)]
             notes += recipe.train.precision_notes(device)
         training = TrainingRun(folder, recipe, saved.network(), data, device, state.origin)
         return training.run(observer, saved, notes)
+
+
+def _moved(recipe: Recipe, source: str | None) -> Recipe:
+    if source is None:
+        return recipe
+    return with_absolute_paths(recipe.updated(data=replace(recipe.data, source=source)))
 
 
 def _log_notes(log: Path, step: int) -> list[str]:
@@ -221,18 +239,22 @@ def train_in_processes(
         return train_recipe(start, out, device=where, observer=observer_for(recipe))
 
 
-def resume_in_processes(out: Path, *, device: DeviceLike, loggers: Sequence[str]) -> RunStatus:
+def resume_in_processes(
+    out: Path, *, device: DeviceLike, loggers: Sequence[str], source: str | None = None
+) -> RunStatus:
     """Resume a run. Raises ValueError if there is nothing to resume or the data have changed."""
     check_loggers(loggers)
     saved = find_checkpoint(out, ())
-    recipe = saved.recipe
+    recipe = _moved(saved.recipe, source)
+    if source is None:
+        require_present(recipe.data.source)
     open_source(recipe.data)
     begin_work(recipe.train.check_ranks)
     if saved.state.step == recipe.train.steps:
         logger.warning("%s has all its steps (%d); nothing is left to train", out, recipe.train.steps)
     with process_group(device) as where:
         recipe.train.check_ranks(ranks.num_ranks())
-        return resume_run(out, device=where, observer=RunObserver(loggers=loggers))
+        return resume_run(out, device=where, observer=RunObserver(loggers=loggers), source=source)
 
 
 def _title(start: TrainingStart, device: torch.device) -> str:

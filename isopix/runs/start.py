@@ -105,7 +105,7 @@ def prepare_finetune(
     position embeddings are interpolated.
     """
     folder = find_copy(Path(source))
-    loaded = load_run(folder, device=CPU) if folder.exists() else None
+    loaded = load_run(folder, device=CPU) if folder.exists() or "/" in source else None
     base = loaded.recipe if loaded else registry.find(source, "no run folder or recipe")
     layers = [changes for _, changes in registry.layers(file, options, settings)]
     given = [path for changes in layers for path in changes]
@@ -195,7 +195,7 @@ def _resized(recipe: Recipe, loaded: LoadedRun) -> Network:
 
 def with_absolute_paths(recipe: Recipe) -> Recipe:
     """Return the recipe with absolute paths of files, so that it means the same in every folder."""
-    source = Path(recipe.data.source)
+    source = Path(recipe.data.source).expanduser()
     if source.exists():
         recipe = replace(recipe, data=replace(recipe.data, source=str(source.resolve())))
     return recipe.updated(codec=recipe.model.codec.with_absolute_paths())

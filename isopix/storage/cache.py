@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from isopix.core.text import error_line
+from isopix.core.text import error_line, expand_home
 from isopix.storage.atomic import exclusive_lock, replace_file, write_json
 from isopix.storage.provenance import hash_bytes, hash_files
 
@@ -26,7 +26,7 @@ Stamps = dict[str, list[int]]  # of files: what changes when they do
 
 def default_cache() -> Path:
     """Return $ISOPIX_CACHE, or ~/.cache/isopix."""
-    return Path(os.environ.get("ISOPIX_CACHE") or Path.home() / ".cache" / "isopix")
+    return Path(expand_home(os.environ.get("ISOPIX_CACHE", "")) or Path.home() / ".cache" / "isopix")
 
 
 def write_artifact(target: Path, write: Callable[[Path], Mapping[str, Any]]) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from isopix.core.text import error_line
+from isopix.storage.run_folder import no_folder
 
 REPO_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 NOT_FOUND = "RepositoryNotFoundError"  # of huggingface_hub, also the base of its error for gated models
@@ -20,8 +21,13 @@ def resolve_path(name_or_path: str | os.PathLike[str], kind: str = "run folder")
     if path.exists():
         return path
     if not REPO_ID.fullmatch(name):
-        raise ValueError(f"'{name}' is neither a {kind} nor the name of a model on the Hub (owner/name)")
-    return _download(name, kind)
+        raise ValueError(f"{no_folder(path)}; a model on the Hub is named owner/name")
+    try:
+        return _download(name, kind)
+    except (ValueError, RuntimeError) as error:
+        if path.parent.is_dir():
+            raise ValueError(no_folder(path)) from error
+        raise
 
 
 def upload(folder: Path, name: str, *, private: bool) -> str:
@@ -47,8 +53,6 @@ def _download(name: str, kind: str) -> Path:
             return folder
         return Path(download(allow_patterns=[*ALLOW_PATTERNS, PICKLE_PATTERN]))
     except Exception as error:
-        if Path(name).parent.is_dir():
-            raise ValueError(f"{kind} '{name}' does not exist (Hub: {type(error).__name__})") from error
         wrong_name = any(base.__name__ == NOT_FOUND for base in type(error).__mro__)
         raise (ValueError if wrong_name else RuntimeError)(
             f"'{name}' is neither a {kind} nor a model that the Hub provides ({error_line(error)}); "

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from glob import escape
 from pathlib import Path
 
-from isopix.core.text import command_line, did_you_mean, similar_paths
+from isopix.core.text import command_line, similar_paths
 from isopix.storage import atomic
 from isopix.storage.checkpoint import MANIFEST, recover
 
@@ -26,6 +26,7 @@ START_FILES = (
     atomic.LOCK_FILE,
 )
 FOLDER_LOCK, SETTINGS = "folder.lock", "folder.settings"  # of a folder of runs; each has its own lock, too
+MAX_NAMED = 3  # runs beside a folder that does not exist
 KNOWN_BY = ("checkpoints", atomic.LOCK_FILE)  # a start creates the lock first, and deletes these last
 
 
@@ -106,8 +107,7 @@ class RunFolder:
         if path.is_file():
             raise ValueError(f"{path} is a file, not a run folder")
         if not path.is_dir():
-            hint = did_you_mean(str(path), similar_paths(path, folders=True)).rstrip()
-            raise ValueError(f"run folder {path} does not exist{'; ' * bool(hint)}{hint}")
+            raise ValueError(no_folder(path))
         if (path / MANIFEST).is_file():
             raise ValueError(f"{path} is a checkpoint, not a run folder; {_run_around(path)}")
         reject_huggingface_model(path, path)
@@ -197,6 +197,13 @@ def require_new(path: Path, allowed: Collection[str] = ()) -> None:
         names = {each.name for each in path.iterdir()} - set(allowed)
         if names and not _is_abandoned_start(path, names):
             raise ValueError(_taken(path))
+
+
+def no_folder(path: Path) -> str:
+    """Return that there is no folder at a path, and what may be meant: a similar name, or the runs there."""
+    runs = [str(each.parent) for each in sorted(path.parent.glob("*/recipe.json"))]
+    meant = similar_paths(path, folders=True) or (runs if len(runs) <= MAX_NAMED else [])
+    return f"no folder {path}" + (f"; did you mean {' or '.join(meant)}?" if meant else "")
 
 
 def reject_huggingface_model(folder: Path, name: object) -> None:

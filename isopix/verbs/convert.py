@@ -199,6 +199,7 @@ def _imported(
         skipped=Counter(each.skipped for each in reports if each.skipped),
         rounded=sum(bool(each.rounded) for each in reports),
         classes=imported.classes,
+        warnings=imported.notes,
         path=Path(out),
     )
 

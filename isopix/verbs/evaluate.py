@@ -10,6 +10,7 @@ from cyclopts import Parameter
 from pydantic import BeforeValidator
 
 from isopix.core.choices import NonNegative
+from isopix.core.text import expand_home
 from isopix.core.verb import verb
 from isopix.finetuning.results import EvaluationResult
 from isopix.runs.results import PublishedLoss, VerificationResult
@@ -163,6 +164,6 @@ def compare(*groups: Groups, baseline: Baseline = (), out: Out = None) -> Compar
     if not groups:
         raise ValueError("groups is empty; give run folders, folders of runs or patterns")
     found = groups_of([os.fspath(each) for each in groups])
-    others = [os.fspath(each) for each in baseline]
+    others = [os.fspath(expand_home(each)) for each in baseline]
     result = ComparisonResult(comparisons=tuple(compare_with(each, others) for each in found))
     return result if out is None else result.saved(out)

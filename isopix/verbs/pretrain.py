@@ -38,6 +38,7 @@ Weights = Annotated[
     "Run folder, checkpoint folder or model of `isopix models` to start from: its weights and "
     "codec, with a new optimizer.",
 ]
+MovedData = Annotated[PathLike | None, "Where the images of the run are now, if they were moved."]
 ProbeEvery = Annotated[
     int | None, "Interval in steps of a linear probe on a few labeled images; training is not affected."
 ]
@@ -77,10 +78,13 @@ def pretrain(
 
 
 @verb(parallel=True, slurm=True)
-def resume(run: RunFolderLike, *, logger: Logger = (), device: DeviceLike = "auto") -> TrainingResult:
+def resume(
+    run: RunFolderLike, *, data: MovedData = None, logger: Logger = (), device: DeviceLike = "auto"
+) -> TrainingResult:
     """Resume an interrupted run from its last checkpoint.
 
-    On a CPU the weights are those of an uninterrupted run, bit for bit; other differences are logged.
+    On a CPU the weights are those of an uninterrupted run, bit for bit; other differences are logged. With
+    --data, other commands find the images there too, also those of a finished run.
 
     Example: isopix resume runs/photos
     """
@@ -88,7 +92,10 @@ def resume(run: RunFolderLike, *, logger: Logger = (), device: DeviceLike = "aut
     from isopix.runs.resume import resume_in_processes
 
     out = run_folder(run).path
-    return trained(lambda: resume_in_processes(out, device=device, loggers=logger), out, device, logger)
+    source = None if data is None else os.fspath(data)
+    return trained(
+        lambda: resume_in_processes(out, device=device, loggers=logger, source=source), out, device, logger
+    )
 
 
 def run_options(
@@ -223,7 +230,7 @@ def search_lr(
 
     options = run_options(data, limit, seed, palette)
     name = os.fspath(source) if isinstance(source, str | os.PathLike) else ""
-    tuned = bool(name) and (finetune or Path(name).exists())
+    tuned = bool(name) and (finetune or "/" in name or Path(name).exists())
     if finetune and not name:
         raise ValueError("finetune=True needs a run folder or the name of a recipe")
     prepare: Any = prepare_finetune if tuned else prepare_pretrain

@@ -77,7 +77,7 @@ Splits = Annotated[choices.SplitName | None, "Split of the dataset. Default: all
 Threshold = Annotated[
     Annotated[float, Range(low=-1, high=1)], "Cosine similarity of near-duplicates, up to 1."
 ]
-NumNeighbors = Annotated[Count, "Number of nearest images in the mean distance of outliers."]
+NumNeighbors = Annotated[Count, "Nearest images in the mean distance of outliers; at most all others."]
 Layer = Annotated[
     int | None,
     "Layer of the features, 0 to the depth. Default: best of the run's probe, else the middle one.",
@@ -122,8 +122,9 @@ def neighbors(
         middle = (model.depth + 1) // 2 if probe is None else probe.best.layer
         chosen, pooled = middle if layer is None else layer, pool or model.pool
         features = found.pooled_features(model.network, splits, chosen, pooled, precision)
+        nearest = min(num_neighbors, max(1, len(names) - 1))
         near = found.nearest_neighbors(
-            features, num_neighbors=num_neighbors, threshold=threshold, device=model.network.device
+            features, num_neighbors=nearest, threshold=threshold, device=model.network.device
         )
     duplicates = found.duplicate_pairs(near.pairs, names, splits)
     outliers = found.farthest_images(near, names)
@@ -134,7 +135,7 @@ def neighbors(
         pool=pooled,
         precision=precision,
         threshold=threshold,
-        num_neighbors=num_neighbors,
+        num_neighbors=nearest,
         num_images=len(names),
         num_duplicates=near.pairs.total,
         measurements=tuple(model.loaded.measure(dataset, name) for name in splits),

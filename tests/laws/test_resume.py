@@ -86,7 +86,9 @@ def test_resume_refuses_other_images(tmp_path: Path) -> None:
     found = newest(out)
     records = {**found.records, "state": {**found.records["state"], "data": "0" * 64}}
     checkpoint.save_checkpoint(found.path, found.tensors, records)
-    with pytest.raises(ValueError, match=r"the images of 'digits' have changed since run .* was started"):
+    with pytest.raises(
+        ValueError, match=r"the images of 'digits' differ from those that run .* was started with"
+    ):
         resume(out)
 
 

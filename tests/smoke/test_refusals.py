@@ -82,7 +82,7 @@ REFUSED = {
     },
     "studio": "one or two runs",
     "score ar --out mine/file.txt": "is a file; results are several files: give a folder",
-    "compare tuned --baseline none": "no run in none; give run folders, a folder of them or a pattern",
+    "compare tuned --baseline none": "no folder none",
     # Searches, studies and protocols.
     "search-lr igpt.digits --out r lr=0.1": "set --max-lr and --min-lr instead",
     "search-lr igpt.digits --out r --max-lr 0.001 --min-lr 0.01": "learning rates from 0.001 down to 0.01",

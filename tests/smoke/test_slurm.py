@@ -121,7 +121,7 @@ def test_a_folder_that_is_taken_is_refused_before_submission(isopix: Run) -> Non
         code, _, err = isopix(*words, "data.source=digits", "--out", "taken", *LOCAL)
         assert (code, "folder taken is not empty" in err) == (2, True), err
     code, _, err = isopix("resume", "nowhere", *LOCAL)
-    assert (code, err) == (2, "isopix: run folder nowhere does not exist\n")
+    assert (code, err) == (2, "isopix: no folder nowhere\n")
     code, _, err = isopix("search-lr", *SETTINGS, "--out", "lr", *LOCAL, "tasks_per_node=2")
     assert (code, "this command runs in one process, not in 2" in err) == (2, True)
 

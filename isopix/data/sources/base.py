@@ -232,15 +232,23 @@ def remember_source(source: str) -> None:
 
 
 def require_known_source(source: str) -> None:
-    """Raise ValueError if the source of a run is an existing path that this user has not read before.
+    """Raise ValueError if the source of a run is gone, or a path that this user has not read before.
 
     So no run folder of another has local data read unasked.
     """
-    if Path(source).expanduser().exists() and not is_known_source(source):
+    require_present(source)
+    if not is_known_source(source):
         option = command_line("--data", source).removeprefix("isopix ")
         raise ValueError(
             f"this run was trained on {source}, which you have not used before; to read it, give {option}"
         )
+
+
+def require_present(source: str) -> None:
+    """Raise ValueError if the source of a run is neither the name of a dataset nor a path that exists."""
+    if source not in DATASETS and not Path(source).expanduser().exists():
+        moved = command_line("resume", "RUN", "--data", "PATH")
+        raise ValueError(f"the images of this run are not at {source}; give --data, or once for all: {moved}")
 
 
 def is_known_source(source: str) -> bool:

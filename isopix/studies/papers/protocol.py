@@ -8,7 +8,7 @@ from statistics import mean, stdev
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from isopix.core.registry import import_modules
-from isopix.core.text import did_you_mean
+from isopix.core.text import did_you_mean, expand_home
 from isopix.plots.style import Figure
 from isopix.recipes import registry
 from isopix.recipes.published import TableRow, Value
@@ -85,7 +85,7 @@ def existing_runs(words: Sequence[str]) -> dict[str, str]:
     pairs = {name: path for name, _, path in (word.partition("=") for word in words)}
     if missing := next((word for word in words if "=" not in word), None):
         raise ValueError(f"pretrained is '{missing}'; write NAME=RUN, as in igpt-l=runs/igpt-l")
-    return {name: str(Path(path).resolve()) for name, path in pairs.items()}
+    return {name: str(Path(expand_home(path)).resolve()) for name, path in pairs.items()}
 
 
 Record = Any  # the result of a trial, or the log of a network

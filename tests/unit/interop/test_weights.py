@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,11 @@ from isopix.interop.name_tables import Naming, TensorReport, renamed
 from isopix.interop.weights import WeightFiles
 from isopix.runs.load import load_run
 from isopix.storage import checkpoint
+from isopix.storage.log import read_log
 from isopix.storage.run_folder import RunFolder
+from isopix.verbs.convert import convert_huggingface
 from tests.unit.data.refusal import refusal
-from tests.unit.interop.models import HEAD, change_json, change_weights, network
+from tests.unit.interop.models import HEAD, Tensors, change_json, change_weights, network
 
 
 def sharded(source: Path, kind: str) -> None:
@@ -63,8 +66,55 @@ def test_a_pickle_of_tensors_is_read_without_safetensors(source: Path) -> None:
     assert not read_imagegpt(source).tensors["head.project.weight"].any()
     (source / "model.safetensors").unlink()
     assert torch.equal(read_imagegpt(source).tensors["head.project.weight"], tensors[HEAD])
-    torch.save({"state_dict": tensors}, source / "pytorch_model.bin")
+    torch.save({HEAD: 1.0}, source / "pytorch_model.bin")
     assert "pytorch_model.bin holds something else than tensors" in refusal(read_imagegpt, source)
+
+
+def named(prefix: str) -> Callable[[Tensors], Tensors]:
+    return lambda tensors: {f"{prefix}{name}": each for name, each in tensors.items()}
+
+
+def compiled(tensors: Tensors) -> Tensors:
+    """As `torch.compile` of each block names them."""
+    return {name.replace(".h.0.", ".h.0._orig_mod."): each for name, each in tensors.items()}
+
+
+WITHOUT = "names of tensors are read without"
+OTHERS = {"epoch": 3, "args": Namespace(lr=0.1), "optimizer": {"state": {}}}
+NESTED = "weights are read from 'state_dict'"
+CHECKPOINTS: dict[str, tuple[Callable[[Tensors], object], list[str]]] = {
+    "as saved": (lambda own: own, []),
+    "DDP": (named("module."), [f"{WITHOUT} 'module.'"]),
+    "compiled, then DDP": (named("module._orig_mod."), [f"{WITHOUT} '_orig_mod.', 'module.'"]),
+    "compiled blocks": (compiled, [f"{WITHOUT} '_orig_mod.'"]),
+    "Lightning": (lambda own: {"state_dict": named("model.")(own)}, [NESTED, f"{WITHOUT} 'model.'"]),
+    "timm": (
+        lambda own: {"state_dict": named("module.")(own), **OTHERS},
+        [f"{NESTED}, and not: epoch, args, optimizer", f"{WITHOUT} 'module.'"],
+    ),
+    "twice": (lambda own: {"model": {"state_dict": own}}, ["weights are read from 'model'", NESTED]),
+}
+
+
+@pytest.mark.parametrize("legacy", [False, True])
+@pytest.mark.parametrize(("change", "notes"), CHECKPOINTS.values(), ids=list(CHECKPOINTS))
+def test_checkpoints_of_training_are_the_same_model(
+    source: Path, tmp_path: Path, change: Callable[[Tensors], object], notes: list[str], legacy: bool
+) -> None:
+    own, stored = read_imagegpt(source).tensors, load_file(source / "model.safetensors")
+    (source / "model.safetensors").unlink()
+    torch.save(change(stored), source / "pytorch_model.bin", _use_new_zipfile_serialization=not legacy)
+    assert list(convert_huggingface(source, tmp_path / "run").warnings) == notes
+    log = read_log(RunFolder(tmp_path / "run").log)
+    assert [each["text"] for each in log] == ["imported from Hugging Face a", *notes]
+    found = read_imagegpt(source).tensors
+    assert found.keys() == own.keys()
+    assert all(torch.equal(found[name], own[name]) for name in own)
+
+
+def test_a_tensor_with_and_without_a_wrapper_is_refused(source: Path) -> None:
+    change_weights(source, lambda tensors: tensors.update({f"module.{HEAD}": tensors[HEAD].clone()}))
+    assert "one name with and without a wrapper" in refusal(read_imagegpt, source)
 
 
 class Call:

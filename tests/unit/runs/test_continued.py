@@ -1,8 +1,10 @@
-"""Training from the weights of a run: where it starts, what may differ, and the same subsets of labels."""
+"""Training from the weights of a run, and with moved images: where it starts, and what may differ."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -17,6 +19,7 @@ from isopix.storage.atomic import read_json
 from isopix.storage.checkpoint import load_checkpoint
 from isopix.storage.run_folder import RunFolder
 from tests.trained import CPU, logged, train
+from tests.unit.data.refusal import refusal
 
 SMALL = [
     *("depth=2", "width=16", "batch_size=16", "log_every=1", "evaluate_every=2", "checkpoint_every=1"),
@@ -115,3 +118,50 @@ def test_runs_of_other_settings_or_of_another_step_are_not_taken_for_these(
 def test_the_images_are_those_that_are_probed(first: Path, loaded: LoadedRun) -> None:
     with pytest.raises(ValueError, match="cannot be set here: fine-tuning uses the images"):
         start_of(first, loaded, "data.limit=20")
+
+
+TINY = ["depth=1", "width=16", "rows=8", "cols=8", "codec.num_colors=8", "batch_size=4", "steps=2"]
+LAST = "checkpoints/step-00000002"
+
+
+def write(path: Path, seed: int = 0) -> None:
+    path.mkdir()
+    images = np.random.default_rng(seed).integers(0, 256, (20, 8, 8, 3), dtype=np.uint8)
+    np.savez(path / "all.npz", x_train=images, y_train=np.arange(20) % 2)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    write(tmp_path / "photos")
+    settings = [*TINY, "checkpoint_every=1", "evaluate_every=1", f"source={tmp_path}/photos/all.npz"]
+    train("igpt.digits", tmp_path / "run", *settings)
+    return tmp_path / "run"
+
+
+def test_a_run_resumes_where_its_images_are(tmp_path: Path, run: Path) -> None:
+    weights = (run / LAST / "model.safetensors").read_bytes()
+    before, after = tmp_path / "photos/all.npz", tmp_path / "moved/all.npz"
+    tuned = isopix.finetune(run, "steps=1", "evaluate_every=1", out=tmp_path / "tuned", device="cpu")
+    shutil.rmtree(run / LAST)  # as if it had been interrupted after step 1
+    shutil.move(before.parent, after.parent)
+    line = (
+        f"the images of this run are not at {before}; give --data, or once for all: isopix resume RUN --data"
+    )
+    for call in (isopix.resume, isopix.verify, isopix.probe, isopix.score, isopix.neighbors):
+        assert refusal(call, run).startswith(line)
+    assert isopix.resume(run, data=after, device="cpu").finished
+    assert (run / LAST / "model.safetensors").read_bytes() == weights
+    notes = [each["text"] for each in log.read_log(run / "log.jsonl") if each["kind"] == "note"]
+    assert f"the images of {before} are now at {after}" in notes
+    assert load_run(run, device=CPU).recipe.data.source == str(after)
+    assert isopix.resume(tuned, data=after, device="cpu").finished  # it was: only the place is recorded
+    assert isopix.evaluate(tuned, device="cpu").measurement.data == "all"
+
+
+def test_other_images_are_refused_and_the_run_is_unchanged(tmp_path: Path, run: Path) -> None:
+    recipe = (run / "recipe.json").read_bytes()
+    write(tmp_path / "other", seed=1)
+    line = refusal(lambda: isopix.resume(run, data=tmp_path / "other/all.npz", device="cpu"))
+    started = f"differ from those that run {run} was started with, or their names or splits do"
+    assert line.startswith(f"the images of '{tmp_path}/other/all.npz' {started}: fingerprint ")
+    assert (run / "recipe.json").read_bytes() == recipe

@@ -2,6 +2,7 @@
 
 import fnmatch
 import sys
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import Mock
@@ -10,6 +11,7 @@ import pytest
 
 import isopix
 from isopix.storage import hub
+from tests.unit.data.refusal import refusal
 
 
 def library(monkeypatch: pytest.MonkeyPatch, **parts: object) -> None:
@@ -19,7 +21,7 @@ def library(monkeypatch: pytest.MonkeyPatch, **parts: object) -> None:
 @pytest.mark.parametrize("name", ["missing", "a/b/c", "../up", "own er/name"])
 def test_neither_folder_nor_hub_name_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     library(monkeypatch)
-    with pytest.raises(ValueError, match="is neither a run folder nor the name of a model on the Hub"):
+    with pytest.raises(ValueError, match=r"^no folder .*; a model on the Hub is named owner/name"):
         hub.resolve_path(name)
 
 
@@ -31,9 +33,16 @@ def test_a_missing_folder_like_a_hub_name_is_neither(tmp_path: Path, monkeypatch
     with pytest.raises(ValueError, match=r"^'owner/digts' is neither a run folder nor a model that .*401"):
         isopix.load("owner/digts")
     (tmp_path / "runs").mkdir()
-    missing = r"^run folder 'runs/digts' does not exist \(Hub: GatedRepoError\)$"
-    with pytest.raises(ValueError, match=missing):
-        isopix.load("runs/digts")
+    assert refusal(isopix.load, "runs/typo") == "no folder runs/typo"
+    for name in ("cats", "cats-2"):
+        (tmp_path / "runs" / name).mkdir()
+        (tmp_path / "runs" / name / "recipe.json").touch()
+    assert refusal(isopix.load, "runs/dog") == "no folder runs/dog; did you mean runs/cats or runs/cats-2?"
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)  # cannot be imported
+    tuned = (partial(isopix.finetune, out="x"), partial(isopix.search_lr, out="x"))
+    calls = (isopix.load, isopix.Run, isopix.probe, isopix.resume, isopix.report, isopix.compare, *tuned)
+    for call in calls:
+        assert refusal(call, "runs/cat") == "no folder runs/cat; did you mean runs/cats?"
 
 
 @pytest.mark.parametrize("safe", [True, False])

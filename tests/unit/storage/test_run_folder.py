@@ -47,7 +47,8 @@ def test_an_empty_folder_may_become_a_run_and_others_stay_as_they_are(tmp_path, 
 
 def test_a_run_is_opened_and_what_is_none_is_named(run, tmp_path):
     assert RunFolder.open(run.path) == run
-    assert refusal(RunFolder.open, tmp_path / "x") == f"run folder {tmp_path / 'x'} does not exist"
+    assert refusal(RunFolder.open, run.path / "x") == f"no folder {run.path / 'x'}"
+    assert refusal(RunFolder.open, tmp_path / "x").endswith(f"x; did you mean {run.path}?")
     assert refusal(RunFolder.open, tmp_path) == f"{tmp_path} has no recipe.json; it is not a run folder"
     (tmp_path / "begun/.tmp-selection-1").mkdir(parents=True)
     (tmp_path / "begun/folder.lock").touch()

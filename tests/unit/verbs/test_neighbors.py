@@ -43,6 +43,19 @@ def test_pixel_differences_are_those_of_the_files(copy_of: Copy, photos: Path) -
         assert pair.pixel_difference == pytest.approx(np.abs(one - other).mean())
 
 
+def test_a_few_images_are_compared_with_all_others_by_default(copy_of: Copy, photos: Path) -> None:
+    model = isopix.load(copy_of("bert", "run"), **CPU)
+    for count in (10, 2):
+        for file in sorted(photos.glob("*.png"))[count:]:
+            file.unlink()
+        found = isopix.neighbors(model, data=photos)
+        assert (found.num_images, found.num_neighbors) == (count, count - 1)
+    [first, second] = found.outliers
+    assert first.distance == second.distance
+    with pytest.raises(ValueError, match=r"two images or more; there is 1 image$"):
+        isopix.neighbors(model, data=sorted(photos.glob("*.png"))[0])
+
+
 def test_all_images_of_the_run_are_compared_at_the_best_layer_of_its_probe(copy_of: Copy) -> None:
     run = copy_of("ar", "run")
     found = isopix.neighbors(isopix.load(run, **CPU), limit=20)
