@@ -36,6 +36,7 @@ Side = Annotated[int, Range(low=1, high=1024)]  # pixels
 MAX_NAME = 50  # characters of a dataset's name, which becomes part of file names
 FILE_INDEX = "file-hashes-1.sqlite"  # in the cache
 MAX_NAMED = 5  # unreadable files in messages
+UNLABELED = "in a folder, put images of each class in a sub-folder; in an .npz file, give y_train and y_test"
 MAX_BAD_FRACTION = 0.01  # of all images; above it the dataset itself is probably wrong
 
 
@@ -70,6 +71,14 @@ class DataConfig:
     """Training images kept of each class: a number, or a fraction such as `10%`; null keeps all."""
     subset: int = 0
     """Index of the random draw of `labels_per_class`."""
+    label_column: str | None = None
+    """Column of labels: of a table, a field of the `.json` files in tar files, or a column of `metadata.csv`
+    in a folder; null: one that is known to hold labels. Strings are classes.
+    """
+    image_column: str | None = None
+    """Column of images of a table, extension of the images in tar files, or column of their names in
+    `metadata.csv`; null: the first, the only one, `file_name`.
+    """
     placements: Count = 6
     """Random places of each training digit in translated-digits; validation and test have half."""
     seed: int = 0
@@ -111,6 +120,7 @@ class ImageDataset:
     seed: int | None = None  # of the settings; None: unknown
     left_out: Mapping[SplitName, int] = field(default_factory=dict)  # copies, and images that a run has seen
     notes: tuple[str, ...] = ()  # how labels were mapped to classes, and which files and copies are left out
+    label_notes: tuple[str, ...] = ()  # those of labels
     seen_known: bool = True  # whether all images that a run has seen are known, so that none is left
 
     def require_validation(self, choice: str) -> None:
@@ -125,10 +135,8 @@ class ImageDataset:
         splits = {name: getattr(self, name) for name in SPLIT_NAMES}
         unlabeled = [name for name, split in splits.items() if len(split) and split.labels is None]
         if unlabeled:
-            raise ValueError(
-                f"{verb} needs labels; dataset '{self.name}' has none in {', '.join(unlabeled)}: in a "
-                "folder, put images of each class in a sub-folder; in an .npz file, give y_train and y_test"
-            )
+            missing = f"dataset '{self.name}' has none in {', '.join(unlabeled)}"
+            raise ValueError(f"{verb} needs labels; {missing}: {'; '.join(self.label_notes) or UNLABELED}")
         if self.train.labels is not None and len(set(self.train.labels.tolist())) == 1:
             images = f"those of dataset '{self.name}' are all of {self.classes[int(self.train.labels[0])]}"
             raise ValueError(f"{verb} needs training images of two classes; {images}")
@@ -144,6 +152,9 @@ def load_dataset(
     """
     cache = cache or default_cache()
     source = open_source(config, cache)()
+    if config.image_column is not None:
+        pieces = (source.content_hash, config.image_column)
+        source = replace(source, content_hash=hash_bytes(*map(str.encode, pieces)))
     remember_source(config.source)
     cached = cached_source(source, _preprocess_configs(source, config), cache, config.store)
     bad = cached.bad_files
@@ -158,6 +169,8 @@ def load_dataset(
     membership = f"{holdout} {config.train_on_validation} {config.limit} {config.seed}"
     if config.labels_per_class is not None:
         membership += f" {config.labels_per_class} {config.subset}"
+    if config.label_column is not None:
+        membership += f" label_column {config.label_column}"
     return ImageDataset(
         name=printable(source.name)[:MAX_NAME],
         classes=source.classes,
@@ -168,14 +181,16 @@ def load_dataset(
         bad_files_csv=bad_files_csv if bad else None,
         seed=config.seed,
         left_out=left_out,
-        notes=(*filter(None, [source.label_note]), *skipped, *notes),
+        label_notes=source.label_notes,
+        notes=(*source.label_notes, *skipped, *notes),
     )
 
 
 def open_source(config: DataConfig, cache: Path | None = None) -> Callable[[], Source]:
     """Return what reads the source of these settings; the cache, if any, keeps the hashes of its files."""
     index = None if cache is None else cache / FILE_INDEX
-    return find_reader(config.source, ReadOptions(config.rows, config.cols, config.placements, index))
+    size, columns = (config.rows, config.cols), (config.label_column, config.image_column)
+    return find_reader(config.source, ReadOptions(*size, config.placements, index, *columns))
 
 
 def image_names(config: DataConfig, split: Split) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ from isopix.data.augment import AugmentationSpec
 from isopix.data.decode import RawImage
 from isopix.data.file_hashes import hash_names
 from isopix.data.formats import FORMATS, local_formats
+from isopix.data.sources.labels import class_keys
 from isopix.storage.provenance import hash_bytes
 
 SplitName = choices.SplitName
@@ -37,8 +38,6 @@ SPLIT_ALIASES: dict[str, SplitName] = {
 }
 SPLIT_WORD = re.compile(rf"(?:.*[-_.])?({'|'.join(SPLIT_ALIASES)})(?=[-_.]|$)")  # the last of several
 
-MAX_CLASSES = 100_000  # ImageNet-21k has 21,843
-MAX_INDEX = 1_000  # unnamed labels up to here are class indices, also if some are missing; above it, ids
 DEFAULT_HOLDOUT = 0.1  # iGPT section 3.1: CIFAR-10, CIFAR-100, STL-10; ImageNet holds out 0.04
 
 
@@ -49,7 +48,7 @@ class SourceSplit:
     num_images: int
     read_range: Callable[[int, int], Iterator[RawImage]]  # what `images` yields for a start and a stop
     image_name: Callable[[int], str]  # of image i, for messages
-    labels: NDArray[np.integer[Any]] | None = None
+    labels: NDArray[Any] | None = None  # class indices; before `with_class_names` also their names
     groups: NDArray[np.int64] | None = None  # what each image was made from; None: images are independent
 
     def images(self, start: int = 0, stop: int | None = None) -> Iterator[RawImage]:
@@ -67,7 +66,7 @@ class Source:
     content_hash: str
     holdout: float = DEFAULT_HOLDOUT
     fixed: bool = False  # a published dataset, of which exact numbers of images are held out
-    label_note: str = ""  # how labels were mapped to class indices, if they were
+    label_notes: tuple[str, ...] = ()  # which labels are not read, or how they were mapped to class indices
 
 
 @dataclass(frozen=True)
@@ -78,6 +77,8 @@ class ReadOptions:
     cols: int = 32
     placements: int = 6  # of each digit on this canvas
     index: Path | None = None  # where hashes of files are kept (`hash_names`)
+    label_column: str | None = None  # of a table, a field of a tar file's .json files, of metadata.csv
+    image_column: str | None = None
 
 
 class Reader(NamedTuple):
@@ -85,6 +86,7 @@ class Reader(NamedTuple):
 
     claims: Callable[[Path], bool]
     read: Callable[[Path, ReadOptions], Source]
+    has_columns: bool = False
 
 
 class NamedDataset(NamedTuple):
@@ -110,6 +112,8 @@ def find_reader(source: str, options: ReadOptions) -> Callable[[], Source]:
         problem = f"{path} is not a dataset"
         for reader in (READERS[name] for name in reversed(FORMATS)):
             if reader.claims(path):
+                if not reader.has_columns and (column := options.label_column or options.image_column):
+                    raise ValueError(f"{path} has no column '{column}': it has no columns with names")
                 return partial(reader.read, path, options)
     else:
         hint = did_you_mean(source, [*DATASETS, *similar_paths(path)])
@@ -184,42 +188,47 @@ def joined(parts: Sequence[SourceSplit]) -> SourceSplit:
 
 
 def with_class_names(source: Source, names: Iterable[str] = ()) -> Source:
-    """Return the source with these class names, or, without any, with its labels as names.
+    """Return the source with class indices as labels: of these class names, or else of the labels' own.
 
-    Labels that are all missing (-1) are none. Unnamed labels above `MAX_INDEX` are identifiers, which become
-    the classes 0, 1, ... in ascending order. Raises ValueError if only some labels are missing.
+    Labels that are names are sorted. Unnamed numbers above `MAX_INDEX` are identifiers, which become the
+    classes 0, 1, ... in ascending order. Notes tell which labels are not read: those that cannot be classes,
+    and those of a split where some are missing (-1 or None).
     """
-    splits = {
-        name: replace(split, labels=_labels(split, f"{name} images of dataset '{source.name}'"))
-        for name, split in source.splits.items()
-    }
-    labeled = {name: split.labels for name, split in splits.items() if split.labels is not None}
-    if not labeled:
-        return replace(source, splits=splits)
-    named, largest = tuple(map(str, names)), max(int(labels.max()) for labels in labeled.values())
-    if named and largest >= len(named):
-        raise ValueError(f"label {largest} has no class name; there are {len(named)} class names")
-    if named or largest <= MAX_INDEX:
-        return replace(source, splits=splits, classes=named or tuple(map(str, range(largest + 1))))
-    ids = np.unique(np.concatenate([np.unique(labels) for labels in labeled.values()]))
-    if len(ids) > MAX_CLASSES:
-        raise ValueError(f"the labels are of {len(ids):,} different classes; allowed: up to {MAX_CLASSES:,}")
-    for name, labels in labeled.items():
-        splits[name] = replace(splits[name], labels=np.searchsorted(ids, labels))
-    numbers = f"{len(ids):,} different numbers from {ids[0]} to {largest}"
-    note = f"labels of dataset '{source.name}' are {numbers}; each is a class of that name"
-    classes = tuple(map(str, ids.tolist()))
-    return replace(source, splits=splits, classes=classes, label_note=note if len(ids) <= largest else "")
+    found, notes = _complete_labels(source)
+    keys: Sequence[Any] = ()
+    classes = tuple(map(str, names))
+    try:
+        keys = class_keys({*chain(*found.values())}, classes)
+    except ValueError as error:
+        found = {}
+        notes.append(f"labels of dataset '{source.name}' are not read: {error}")
+    if keys and isinstance(keys[-1], int) and keys[-1] >= len(keys):
+        numbers = f"{len(keys):,} different numbers from {keys[0]} to {keys[-1]}"
+        notes.append(f"labels of dataset '{source.name}' are {numbers}; each is a class of that name")
+    index = {key: i for i, key in enumerate(keys)}
+    labels = {name: np.array([index[each] for each in own], np.int64) for name, own in found.items()}
+    return replace(
+        source,
+        splits={name: replace(split, labels=labels.get(name)) for name, split in source.splits.items()},
+        classes=(classes or tuple(map(str, keys))) if found else (),
+        label_notes=(*source.label_notes, *notes),
+    )
 
 
-def _labels(split: SourceSplit, images: str) -> NDArray[np.int64] | None:
-    if split.labels is None or (split.labels == -1).all():
-        return None
-    labels = split.labels.astype(np.int64)
-    if labels.min() < 0:
-        missing = f"{(labels < 0).sum()} of {len(labels)} {images}"
-        raise ValueError(f"there is no label from 0 on for {missing}; label all of them, or none (-1)")
-    return labels
+def _complete_labels(source: Source) -> tuple[dict[SplitName, list[Any]], list[str]]:
+    """Return the labels of splits where none is missing, as strings if any is, and notes of the others."""
+    found, notes = dict[SplitName, list[Any]](), list[str]()
+    given = {name: each.labels for name, each in source.splits.items() if each.labels is not None}
+    is_named = any(labels.dtype == object for labels in given.values())
+    for name, labels in given.items():
+        values = labels.tolist()
+        missing = sum(each is None or (isinstance(each, int) and each < 0) for each in values)
+        if values and not missing:
+            found[name] = [*map(str, values)] if is_named else values
+        elif missing < len(values):
+            images = f"{missing:,} of {len(values):,} {name} images of dataset '{source.name}'"
+            notes.append(f"{images} have no label; the other labels of {name} are not read")
+    return found, notes
 
 
 def remember_source(source: str) -> None:

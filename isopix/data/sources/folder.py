@@ -6,7 +6,6 @@ from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from isopix.data.file_hashes import hash_names
 from isopix.data.sources.base import (
@@ -20,6 +19,8 @@ from isopix.data.sources.base import (
     require_train,
     with_class_names,
 )
+from isopix.data.sources.labels import Labels, label_array
+from isopix.data.sources.metadata import read_metadata
 
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")
 
@@ -27,23 +28,27 @@ Classes = dict[str, list[str]]  # images of each class; a flat folder has the on
 
 
 def read_folder(root: Path, options: ReadOptions) -> Source:
-    """Read images at any depth below class folders, the first of every class, then the second, and so on."""
+    """Read images at any depth below class folders, the first of every class, then the second, and so on.
+
+    Labels are the class folders; without those, or with a label column in the options, see `read_metadata`.
+    """
     folders = _split_folders(root)
-    names, classes = list[str](), list[str]()
-    splits: dict[SplitName, SourceSplit] = {}
-    for split, folder in folders.items():
-        found = _list_classes(folder, "" if folder == root else f"{folder.name}/")
-        classes = classes or list(found)
-        if not any(found.values()):
-            raise ValueError(f"folder {folder} has no images; allowed suffixes: {' '.join(IMAGE_SUFFIXES)}")
-        unknown = sorted(set(found) - set(classes) - {""})
-        if unknown:
-            raise ValueError(f"class '{unknown[0]}' of {folder} is not a class of {folders['train']}")
-        own, labels = _interleave(found, classes)
-        names += own
-        splits[split] = _folder_split(root, own, labels)
-    content_hash = hash_names(root, names, options.index)
-    return with_class_names(Source(root.resolve().name, splits, (), content_hash), filter(None, classes))
+    prefixes = {split: "" if each == root else f"{each.name}/" for split, each in folders.items()}
+    found = {split: _list_classes(folders[split], prefix) for split, prefix in prefixes.items()}
+    for split, classes in found.items():
+        if not any(classes.values()):
+            allowed = " ".join(IMAGE_SUFFIXES)
+            raise ValueError(f"folder {folders[split]} has no images; allowed suffixes: {allowed}")
+    images = {split: _interleave(classes) for split, classes in found.items()}
+    names = [name for own, _ in images.values() for name in own]
+    has_classes = any(len(classes) > 1 for classes in found.values())
+    metadata = read_metadata(root, prefixes.values(), names, options, has_classes=has_classes)
+    splits = dict[SplitName, SourceSplit]()
+    for split, (own, labels) in images.items():
+        known = label_array(map(metadata.labels.get, own)) if metadata.labels else labels
+        splits[split] = _folder_split(root, own, known)
+    content_hash = hash_names(root, [*names, *metadata.files], options.index)
+    return with_class_names(Source(root.resolve().name, splits, (), content_hash, label_notes=metadata.notes))
 
 
 def read_image(path: Path, options: ReadOptions) -> Source:
@@ -125,16 +130,13 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
     return False
 
 
-def _interleave(found: Classes, classes: list[str]) -> tuple[list[str], NDArray[np.int64] | None]:
-    indices = {name: i for i, name in enumerate(classes)}
-    ranked = sorted(
-        (rank, indices[name], each) for name, names in found.items() for rank, each in enumerate(names)
-    )
-    labels = None if "" in found else np.array([label for _, label, _ in ranked], np.int64)
-    return [name for _, _, name in ranked], labels
+def _interleave(found: Classes) -> tuple[list[str], Labels | None]:
+    ranked = sorted((rank, name, each) for name, names in found.items() for rank, each in enumerate(names))
+    labels = None if "" in found else np.array([name for _, name, _ in ranked], object)
+    return [each for *_, each in ranked], labels
 
 
-def _folder_split(root: Path, names: list[str], labels: NDArray[np.int64] | None) -> SourceSplit:
+def _folder_split(root: Path, names: list[str], labels: Labels | None) -> SourceSplit:
     return SourceSplit(
         num_images=len(names),
         read_range=lambda start, stop: (root / name for name in names[start:stop]),
@@ -144,4 +146,4 @@ def _folder_split(root: Path, names: list[str], labels: NDArray[np.int64] | None
 
 
 READERS["image"] = Reader(lambda path: is_image(path.name) and path.is_file(), read_image)
-READERS["folder"] = Reader(Path.is_dir, read_folder)
+READERS["folder"] = Reader(Path.is_dir, read_folder, has_columns=True)
