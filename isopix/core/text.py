@@ -57,8 +57,9 @@ def printable_lines(text: str) -> str:
 
 
 def count_of(count: int, noun: str) -> str:
-    """Return a number with its noun: `1 step`, `1000 steps`."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+    """Return a number with its noun: `1 step`, `1,000 steps`, `2 classes`."""
+    plural = "es" if noun.endswith("s") else "s"
+    return f"{count:,} {noun}{plural * (count != 1)}"
 
 
 def format_bytes(count: int | float) -> str:

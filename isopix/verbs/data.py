@@ -8,7 +8,7 @@ from cyclopts import Parameter
 
 from isopix.codecs.results import PaletteResult, SplitError
 from isopix.core.choices import EXAMINED_IMAGES, Count, SplitName
-from isopix.core.text import printable
+from isopix.core.text import count_of, printable
 from isopix.core.verb import verb
 from isopix.data.results import DataResult
 from isopix.verbs.options import DATASETS, Data, DataLike, Limit, PathLike, Seed
@@ -55,8 +55,9 @@ def _draw(folder: Path, result: DataResult) -> None:
     from isopix.storage.atomic import replace_file
 
     pictures = {printable(name): found for name, found in result.survey.pictures.items()}
-    counts = {printable(name): f"{n:,} images" for name, n in (result.splits["train"].classes or {}).items()}
-    shown = f"; {len(pictures)} of {result.num_classes:,} classes shown"
+    train = result.splits["train"].classes or {}
+    counts = {printable(name): count_of(images, "image") for name, images in train.items()}
+    shown = f"; {len(pictures)} of {count_of(result.num_classes, 'class')} shown"
     title = ", ".join(f"{split.images:,} {name}" for name, split in result.splits.items())
     title = f"{result.data}: {title} images{shown if len(pictures) < result.num_classes else ''}"
     lines = [
@@ -204,7 +205,7 @@ def _draw_palette(stem: Path, palette: "PaletteFile", images: "ImageDataset | No
     from isopix.plots.palette import plot_palette, plot_quantization
     from isopix.plots.style import write_figure
 
-    title = f"{len(palette.colors)} colors: {palette.source}"
+    title = f"{count_of(len(palette.colors), 'color')}: {palette.source}"
     write_figure(plot_palette(palette.colors, palette.counts, title=title), stem)
     if images is None:
         return

@@ -46,7 +46,8 @@ class LabelColumn(NamedTuple):
         read = "no labels are read" if self.name is None else f"labels are those of column '{self.name}'"
         listed = ", ".join(self.others[:MAX_LISTED])
         others = f"; columns that may hold labels: {listed}" if listed else ""
-        return (f"{read}{others}; data.label_column=NAME reads those of another",)
+        option = "data.label_column=NAME (--label-column of a probe)"
+        return (f"{read}{others}; {option} reads those of another",)
 
     def unread(self, wanted: str | None) -> "LabelColumn":
         """Return that this column is not read. Raises ValueError if it was `wanted`."""
