@@ -25,6 +25,7 @@ from isopix.data.sources.base import (
     SplitName,
     with_class_names,
 )
+from isopix.data.sources.labels import label_array
 from isopix.storage.provenance import hash_files, hash_tree
 
 TRAIN = "_trX.npy"  # how OpenAI's one file that is required ends
@@ -38,7 +39,7 @@ ArrayFile = tuple[IO[bytes], tuple[tuple[int, ...], bool, np.dtype[Any]]]
 def read_npz(path: Path, options: ReadOptions) -> Source:
     """Read the arrays x_train, y_train, likewise _validation and _test, and class_names; x_train is required.
 
-    Images are uint8 [n H W], [n H W 1], [n H W 3] or [n H W 4], or uint16 [n H W]; labels integers [n].
+    Images are uint8 [n H W], [n H W 1], [n H W 3] or [n H W 4], or uint16 [n H W]; labels are classes [n].
     """
     with naming(f"dataset file {path}"), np.load(path, allow_pickle=False) as arrays:
         names = [each for each in SPLIT_NAMES if each == "train" or f"x_{each}" in arrays]
@@ -56,8 +57,8 @@ def _npz_split(path: Path, name: str, arrays: Mapping[str, NDArray[Any]]) -> Sou
     allowed = f"[n H W] of uint8 or uint16, [n H W 3|4] of uint8, up to {MAX_PIXELS:,} pixels"
     if dtype not in (np.uint8, np.uint16) or not (gray or color) or not 0 < prod(shape[1:3]) <= MAX_PIXELS:
         raise ValueError(f"x_{name} is {dtype} {list(shape)}; allowed: {allowed}")
-    if labels is not None and (labels.size != shape[0] or labels.dtype.kind not in "iu"):
-        raise ValueError(f"y_{name} is {labels.dtype} {list(labels.shape)}; allowed: integers [{shape[0]}]")
+    if labels is not None and (labels.size != shape[0] or labels.dtype.kind not in "iubfU"):
+        raise ValueError(f"y_{name} is {labels.dtype} {list(labels.shape)}; allowed: classes [{shape[0]}]")
 
     def read_range(start: int, stop: int) -> Iterator[NDArray[Any]]:
         with naming(where), _opened(path, f"x_{name}") as (file, (_, fortran, _)):
@@ -70,7 +71,7 @@ def _npz_split(path: Path, name: str, arrays: Mapping[str, NDArray[Any]]) -> Sou
             for row in rows:
                 yield row[..., 0] if row.shape[2:] == (1,) else row
 
-    found = None if labels is None else labels.flatten()
+    found = None if labels is None else label_array(labels.flatten().tolist())
     return SourceSplit(shape[0], read_range, lambda i: f"{where} row {i}", found)
 
 

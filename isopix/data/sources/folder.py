@@ -37,8 +37,8 @@ def read_folder(root: Path, options: ReadOptions) -> Source:
     found = {split: _list_classes(folders[split], prefix) for split, prefix in prefixes.items()}
     for split, classes in found.items():
         if not any(classes.values()):
-            allowed = " ".join(IMAGE_SUFFIXES)
-            raise ValueError(f"folder {folders[split]} has no images; allowed suffixes: {allowed}")
+            folder, allowed = folders[split], " ".join(IMAGE_SUFFIXES)
+            raise ValueError(f"folder {folder} has no images; allowed suffixes: {allowed}")
     images = {split: _interleave(classes) for split, classes in found.items()}
     names = [name for own, _ in images.values() for name in own]
     has_classes = any(len(classes) > 1 for classes in found.values())

@@ -17,14 +17,6 @@ LABEL_NAMES = ("label", "labels", "fine_label")  # by preference, if several col
 # Words in the names of whole numbers that are no classes, unless there is also one of the second set.
 IDENTIFIERS = {"id", "ids", "idx", "index", "number", "width", "height", "size"}
 CLASSES = {"class", "label", "category", "target"}
-KINDS = (
-    types.is_integer,
-    types.is_boolean,
-    types.is_floating,
-    types.is_string,
-    types.is_large_string,
-    types.is_string_view,
-)
 MAX_CLASSES = 100_000  # ImageNet-21k has 21,843
 MAX_INDEX = 1_000  # unnamed labels up to here are class indices, also if some are missing; above it, ids
 MAX_LISTED = 10  # columns in a note
@@ -43,11 +35,10 @@ class LabelColumn(NamedTuple):
         """Return a note of what was not read, or guessed."""
         if not self.is_guess and not self.others:
             return ()
-        read = "no labels are read" if self.name is None else f"labels are those of column '{self.name}'"
+        read = f"labels are those of column '{self.name}'" if self.name else "no labels are read"
         listed = ", ".join(self.others[:MAX_LISTED])
         others = f"; columns that may hold labels: {listed}" if listed else ""
-        option = "data.label_column=NAME (--label-column of a probe)"
-        return (f"{read}{others}; {option} reads those of another",)
+        return (f"{read}{others}; data.label_column=NAME (--label-column of a probe) reads another",)
 
     def unread(self, wanted: str | None) -> "LabelColumn":
         """Return that this column is not read. Raises ValueError if it was `wanted`."""
@@ -65,7 +56,7 @@ def find_label(where: str, schema: pa.Schema, typed: Collection[str], wanted: st
             raise ValueError(f"{where} has no column '{wanted}'; its columns: {', '.join(schema.names)}")
         return LabelColumn(wanted)
     integers = [field.name for field in schema if types.is_integer(field.type)]
-    plain = [field.name for field in schema if any(is_kind(_values(field.type)) for is_kind in KINDS)]
+    plain = [field.name for field in schema if _is_plain(field.type)]
     groups = [typed] if typed else [integers, plain]
     named = [name for group in groups for name in LABEL_NAMES if name in group]
     if named or len(typed) == 1:
@@ -76,8 +67,10 @@ def find_label(where: str, schema: pa.Schema, typed: Collection[str], wanted: st
     return LabelColumn(guess, is_guess, tuple(each for each in plain if each != guess))
 
 
-def _values(kind: pa.DataType) -> pa.DataType:
-    return kind.value_type if types.is_dictionary(kind) else kind
+def _is_plain(kind: pa.DataType) -> bool:
+    kind = kind.value_type if types.is_dictionary(kind) else kind
+    is_number = types.is_primitive(kind) and not types.is_temporal(kind)
+    return is_number or types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
 
 
 def _is_identifier(column: str) -> bool:

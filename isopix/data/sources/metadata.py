@@ -36,19 +36,21 @@ def read_metadata(
     files = [folder + name for folder in folders for name in READ if (root / folder / name).is_file()]
     if not files and wanted:
         raise ValueError(f"folder {root} has no {' or '.join(READ)} with a column '{wanted}'")
-    if not files or (has_classes and not wanted):
+    if has_classes and not wanted:
         note = "labels are the names of folders; data.label_column=NAME reads a column of"
-        return Metadata({}, notes=(f"{note} {files[0]}",) if files else ())
+        return Metadata({}, notes=tuple(f"{note} {file}" for file in files[:1]))
+    labels, notes = Values(), tuple[str, ...]()
     try:
-        columns, values = zip(*(_labels(root, file, options) for file in files), strict=True)
-        labels: Values = {path: label for each in values for path, label in each.items()}
+        for file in files:
+            column, found = _labels(root, file, options)
+            labels, notes = labels | found, column.notes()
         if labels and labels.keys().isdisjoint(images):
             raise ValueError(f"{files[0]} names no image of folder {root}, as in {next(iter(labels))}")
     except ValueError as error:
         if wanted:
             raise
         return Metadata({}, notes=(f"no labels are read: {error}",))
-    return Metadata(labels, files if labels else (), columns[0].notes())
+    return Metadata(labels, files if labels else (), notes)
 
 
 def _labels(root: Path, file: str, options: ReadOptions) -> tuple[LabelColumn, Values]:

@@ -100,6 +100,13 @@ def test_every_format_reads_the_same_values_as_labels(
     assert found(source) == (labels, classes)
 
 
+@pytest.mark.parametrize("row", EVERYWHERE[:4])
+def test_arrays_have_the_same_labels(tmp_path: Path, row: tuple) -> None:
+    fields, _, *expected = row
+    np.savez(tmp_path / "set.npz", x_train=np.zeros((4, 8, 8), np.uint8), y_train=np.array(fields["label"]))
+    assert found(read(tmp_path / "set.npz")) == tuple(expected)
+
+
 KINDS = {"_type": "ClassLabel", "names": ["hen", "ape"]}
 TABLES: list[tuple[Fields, str | None, str]] = [  # what is said of a table
     ({"label": TWICE, "caption": PETS}, "label", ""),

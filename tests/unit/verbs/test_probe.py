@@ -52,7 +52,7 @@ def test_a_run_without_labels_is_probed_by_a_column(pristine: Path, tmp_path: Pa
     text = "\n".join(f"{name},{kind}" for name, _, kind in rows)
     (tmp_path / "metadata.csv").write_text(f"file_name,kind\n{text}\n")
     given = {"data": tmp_path, "layer": 0, **RIDGE}
-    message = "columns that may hold labels: kind; data.label_column=NAME .--label-column of a probe. reads"
+    message = "columns that may hold labels: kind; data.label_column=NAME .--label-column of a probe."
     with pytest.raises(ValueError, match=message):
         isopix.probe(pristine / "ar", **given)
     found = isopix.probe(isopix.load(pristine / "ar", **CPU), label_column="kind", **given)
