@@ -38,7 +38,7 @@ class LabelColumn(NamedTuple):
         read = f"labels are those of column '{self.name}'" if self.name else "no labels are read"
         listed = ", ".join(self.others[:MAX_LISTED])
         others = f"; columns that may hold labels: {listed}" if listed else ""
-        return (f"{read}{others}; data.label_column=NAME (--label-column of a probe) reads another",)
+        return (f"{read}{others}; data.label_column=NAME (--label-column of a probe) chooses one",)
 
     def unread(self, wanted: str | None) -> "LabelColumn":
         """Return that this column is not read. Raises ValueError if it was `wanted`."""
