@@ -4,20 +4,33 @@ import hashlib
 import io
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from jaxtyping import Bool
 from numpy.typing import NDArray
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import Image, ImageOps, UnidentifiedImageError, features
 
 from isopix.core import text
 
 RawImage = Path | bytes | NDArray[Any]  # a file, an encoded image, or pixels [H W], [H W 3], [H W 4]
 
-FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")
+FORMATS = {  # suffixes by Pillow's names
+    "JPEG": (".jpg", ".jpeg", ".jpe", ".jfif"),
+    "PNG": (".png",),
+    "WEBP": (".webp",),
+    "BMP": (".bmp",),
+    "GIF": (".gif",),
+    "TIFF": (".tif", ".tiff"),
+    "PPM": (".ppm", ".pgm", ".pbm", ".pnm"),
+    "AVIF": (".avif",),
+    "HEIF": (".heic", ".heif", ".hif"),
+}
+PACKAGES = {"AVIF": "pip install 'pillow>=11.3'", "HEIF": "pip install 'isopix[heif]'"}  # optional
+HEIF_BRANDS = {b"ftyp" + each for each in (b"heic", b"heix", b"heim", b"heis", b"hevc", b"mif1", b"msf1")}
 MAX_PIXELS = 16_000_000  # read from the header, before any pixel is decoded
 NEVER_REDUCED = 2**31 - 1  # no image has sides of this many pixels
 MAX_BYTES = 64 * 2**20  # of a file, or of an image inside one
@@ -35,6 +48,33 @@ UPRIGHT = {
 
 # Pillow logs what is wrong with a file besides raising it; without a handler that is printed.
 logging.getLogger("PIL").addHandler(logging.NullHandler())
+
+
+@cache
+def readable_formats() -> tuple[str, ...]:
+    """Return Pillow's names of the formats that are read, with those of the optional packages."""
+    names = [each for each in FORMATS if each not in PACKAGES]
+    if "avif" in features.modules and features.check("avif"):
+        names.append("AVIF")
+    with suppress(ImportError):
+        import pillow_heif  # noqa: PLC0415  the optional extra `heif`
+
+        pillow_heif.register_heif_opener()
+        names.append("HEIF")
+    return tuple(names)
+
+
+@cache
+def image_suffixes() -> tuple[str, ...]:
+    """Return the suffixes, in lower case, of the files that are read as images."""
+    return tuple(suffix for name in readable_formats() for suffix in FORMATS[name])
+
+
+@cache
+def missing_packages() -> dict[str, str]:
+    """Return the command that installs what reads images of a suffix, by the suffix, where it is missing."""
+    missing = [each for each in PACKAGES if each not in readable_formats()]
+    return {suffix: PACKAGES[name] for name in missing for suffix in FORMATS[name]}
 
 
 def decode_image(content: bytes | NDArray[Any], min_side: int) -> Image.Image:
@@ -94,10 +134,10 @@ def read_mask(path: Path) -> Bool[np.ndarray, "rows cols"]:
 def content_number(content: bytes | NDArray[Any], rgb: Image.Image) -> int:
     """Return a 63-bit hash of an image, which its copies share.
 
-    It is of the file for JPEG and WebP, whose decoders may differ, and else of the pixels `rgb`.
+    It is of the file for lossy formats, whose decoders may differ, and else of the pixels `rgb`.
     """
     state = hashlib.blake2b(digest_size=8)
-    if isinstance(content, bytes) and (is_jpeg(content) or content[:4] + content[8:12] == b"RIFFWEBP"):
+    if isinstance(content, bytes) and _is_lossy(content):
         state.update(content)
     else:
         pixels = np.asarray(rgb)
@@ -113,10 +153,16 @@ def is_jpeg(content: bytes) -> bool:
     return content[:2] == b"\xff\xd8"
 
 
+def _is_lossy(content: bytes) -> bool:
+    """Return whether a file is a JPEG, WebP, AVIF or HEIF."""
+    return is_jpeg(content) or content[:4] + content[8:12] == b"RIFFWEBP" or content[4:8] == b"ftyp"
+
+
 def failure_reason(error: Exception) -> str:
     """Return in one line, without memory addresses, why an image could not be decoded."""
     if isinstance(error, UnidentifiedImageError):
-        return f"not a {', '.join(FORMATS[:-1])} or {FORMATS[-1]} image"
+        *names, last = readable_formats()
+        return f"not a {', '.join(names)} or {last} image"
     return text.error_line(error)
 
 
@@ -125,7 +171,9 @@ def _opened(content: bytes) -> Iterator[Image.Image]:
     _check_size(len(content))
     if not content:
         raise ValueError("empty file")
-    with Image.open(io.BytesIO(content), formats=FORMATS) as image:
+    if content[4:12] in HEIF_BRANDS and "HEIF" not in readable_formats():
+        raise ValueError(f"a HEIF image, which needs {PACKAGES['HEIF']}")
+    with Image.open(io.BytesIO(content), formats=readable_formats()) as image:
         width, height = image.size
         if width * height > MAX_PIXELS:
             raise ValueError(f"{width}x{height} pixels, above the limit of {MAX_PIXELS:,}")

@@ -1,49 +1,58 @@
 """Image files, and folders of them: flat or with a sub-folder per class; with or without splits."""
 
 import os
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Iterable, Mapping
+from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from isopix.core.text import normal_form
+from isopix.data.decode import image_suffixes
 from isopix.data.file_hashes import hash_names
 from isopix.data.sources.base import (
     READERS,
-    SPLIT_ALIASES,
+    SPLIT_NAMES,
     Reader,
     ReadOptions,
     Source,
     SourceSplit,
     SplitName,
-    require_train,
     with_class_names,
 )
+from isopix.data.sources.entries import entries_below, suffix_of, unread_files
+from isopix.data.sources.split_names import NamedSplit, NamedSplits, by_split, named_split
 
-IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")
+MAX_LISTED = 5  # folders in a note
 
-Classes = dict[str, list[str]]  # images of each class; a flat folder has the one key ""
+Images = dict[str, list[str]]  # by folder, "" or "train/cat/"; or by class, with the one key "" if flat
 
 
 def read_folder(root: Path, options: ReadOptions) -> Source:
-    """Read images at any depth below class folders, the first of every class, then the second, and so on."""
-    folders = _split_folders(root)
+    """Read images at any depth below class folders, the first of every class, then the second, and so on.
+
+    Folders that name splits (`by_split`) may be above or below those of the classes.
+    """
+    entries = list(entries_below(root))
+    images = _by_folder(entries)
+    found = by_split(sorted(images), root, options.splits)
+    _require_images(root, entries, found, options)
     names, classes = list[str](), list[str]()
     splits: dict[SplitName, SourceSplit] = {}
-    for split, folder in folders.items():
-        found = _list_classes(folder, "" if folder == root else f"{folder.name}/")
-        classes = classes or list(found)
-        if not any(found.values()):
-            raise ValueError(f"folder {folder} has no images; allowed suffixes: {' '.join(IMAGE_SUFFIXES)}")
-        unknown = sorted(set(found) - set(classes) - {""})
+    for split in (each for each in SPLIT_NAMES if each in found):
+        by_class = _by_class(root, images, _class_folders(found, split))
+        classes = classes or list(by_class)
+        unknown = sorted(set(by_class) - set(classes) - {""})
         if unknown:
-            raise ValueError(f"class '{unknown[0]}' of {folder} is not a class of {folders['train']}")
-        own, labels = _interleave(found, classes)
+            raise ValueError(f"class '{unknown[0]}' of {split} is not a class of train in {root}")
+        own, labels = _interleave(by_class, classes)
         names += own
         splits[split] = _folder_split(root, own, labels)
+    notes = (*unread_files(root, entries, names), *_without_images(entries, names))
     content_hash = hash_names(root, names, options.index)
-    return with_class_names(Source(root.resolve().name, splits, (), content_hash), filter(None, classes))
+    source = Source(root.resolve().name, splits, (), content_hash, notes=notes)
+    return with_class_names(source, filter(None, classes))
 
 
 def read_image(path: Path, options: ReadOptions) -> Source:
@@ -54,79 +63,88 @@ def read_image(path: Path, options: ReadOptions) -> Source:
 
 def is_image(name: str) -> bool:
     """Return whether a file is an image, by suffix."""
-    return os.path.splitext(name)[1].lower() in IMAGE_SUFFIXES  # noqa: PTH122  faster than a Path
+    return suffix_of(name) in image_suffixes()
 
 
 def has_images(root: Path) -> bool:
     """Return whether there is an image at any depth of a folder, by suffix."""
-    return any(True for _ in _images_below(root, "", set()))
+    return any(map(is_image, entries_below(root)))
 
 
-def _split_folders(root: Path) -> dict[SplitName, Path]:
-    found: dict[SplitName, Path] = {}
-    for word in (each for each in SPLIT_ALIASES if (root / each).is_dir()):
-        name = SPLIT_ALIASES[word]
-        if name in found:
-            raise ValueError(f"folder {root} has both {found[name].name}/ and {word}/; keep one")
-        found[name] = root / word
-    if not found:
-        return {"train": root}
-    others = [each.name for each in _visible(root) if _is_folder(each) and each.name not in SPLIT_ALIASES]
-    if others:  # "train" is a class of CIFAR-100
-        first = next(iter(found.values())).name
+def _folder_of(name: str) -> str:
+    return name[: name.rstrip("/").rfind("/") + 1]
+
+
+def _by_folder(entries: Iterable[str]) -> Images:
+    images: Images = {}
+    for name in filter(is_image, entries):
+        images.setdefault(_folder_of(name), []).append(name)
+    return images
+
+
+def _require_images(root: Path, entries: Iterable[str], found: NamedSplits, options: ReadOptions) -> None:
+    """Raise ValueError if there are no images, or none in a split's folder beside those of others."""
+    empty = [] if any(found.values()) else [root]
+    above = {"", *(each.above for own in found.values() for each in own.values() if each)}
+    for folder in entries if options.splits != "none" else ():
+        named = named_split(folder) if folder.endswith("/") else None
+        if named and named.split not in found and folder == named.above + named.part and named.above in above:
+            empty.append(root / folder)
+    if empty:
+        allowed = " ".join(image_suffixes())
+        raise ValueError(f"folder {empty[0]} has no images; allowed suffixes: {allowed}")
+
+
+def _class_folders(found: NamedSplits, split: SplitName) -> dict[str, str]:
+    """Return the class of each folder of a split: the first folder on its path, empty if there is none.
+
+    Folders that hold all splits, and those that name the split, are left out: also one in it of the same
+    name, as archives unpack, if all images are in it.
+    """
+    aboves = [each.above for own in found.values() for each in own.values() if each]
+    shared = os.path.commonpath(aboves) if aboves else ""
+    paths = {folder: _without_split(folder, named, shared) for folder, named in found[split].items()}
+    parts = {named.part for named in found[split].values() if named}
+    if len(parts) == 1 and all(path.startswith((*parts,)) for path in paths.values()):
+        paths = {folder: path.partition("/")[2] for folder, path in paths.items()}
+    return {folder: path.partition("/")[0] for folder, path in paths.items()}
+
+
+def _without_split(folder: str, named: NamedSplit | None, shared: str) -> str:
+    if named is None:
+        return folder
+    above = named.above.removeprefix(shared).lstrip("/")
+    return above + folder.removeprefix(named.above + named.part)
+
+
+def _by_class(root: Path, images: Images, class_of: Mapping[str, str]) -> Images:
+    found: Images = {}
+    for folder, name in sorted(class_of.items(), key=itemgetter(1)):
+        found.setdefault(normal_form(name), []).extend(images[folder])
+    if "" in found and len(found) > 1:
+        flat, inside = min(found[""]), list(found)[1]
         raise ValueError(
-            f"folder {root} has {first}/ and {min(others)}/, so it may be a split or a class; "
-            "put all classes into one train/ folder, or keep only train/, val/ and test/"
+            f"folder {root} has images next to its sub-folders ({flat}) and "
+            f"inside them ({inside}/); put all in sub-folders, one per class, or all in one folder"
         )
-    require_train(found, root)
-    return found
+    return {name: sorted(own, key=lambda each: each.replace("/", "\0")) for name, own in found.items()}
 
 
-def _list_classes(folder: Path, prefix: str) -> Classes:
-    entries = list(_visible(folder))
-    flat = [prefix + each.name for each in entries if is_image(each.name) and not _is_folder(each)]
-    found: Classes = {}
-    for name in sorted(each.name for each in entries if _is_folder(each)):
-        names = [*_images_below(folder / name, f"{prefix}{name}/", {_identity(folder)})]
-        if names:
-            found[name] = sorted(names, key=lambda each: each.replace("/", "\0"))  # folder by folder
-    if flat and found:
-        raise ValueError(
-            f"folder {folder} has images next to its sub-folders ({min(flat).removeprefix(prefix)}) and "
-            f"inside them ({min(found)}/); put all in sub-folders, one per class, or all in one folder"
-        )
-    return found or {"": sorted(flat)}
+def _without_images(entries: Iterable[str], names: Iterable[str]) -> tuple[str, ...]:
+    """Return a note that lists the folders of which no image is read, but not those inside them."""
+    read = {_folder_of(each) for each in names}
+    while above := {_folder_of(each) for each in read} - read:
+        read |= above
+    folders = {each for each in entries if each.endswith("/")} - read
+    listed = sorted(each for each in folders if _folder_of(each) not in folders)
+    if not listed:
+        return ()
+    more = f" and {len(listed) - MAX_LISTED:,} more" if len(listed) > MAX_LISTED else ""
+    return (f"no image is read from {', '.join(listed[:MAX_LISTED])}{more}",)
 
 
-def _images_below(folder: Path, prefix: str, seen: set[tuple[int, int]]) -> Iterator[str]:
-    if _identity(folder) in seen:  # a symlink to a parent folder
-        return
-    seen.add(_identity(folder))
-    for entry in _visible(folder):
-        if _is_folder(entry):
-            yield from _images_below(folder / entry.name, f"{prefix}{entry.name}/", seen)
-        elif is_image(entry.name):
-            yield prefix + entry.name
-
-
-def _identity(folder: Path) -> tuple[int, int]:
-    status = folder.stat()
-    return status.st_dev, status.st_ino
-
-
-def _visible(folder: Path) -> Iterator[os.DirEntry[str]]:
-    with os.scandir(folder) as entries:
-        yield from (entry for entry in entries if not entry.name.startswith("."))
-
-
-def _is_folder(entry: os.DirEntry[str]) -> bool:
-    with suppress(OSError):  # a loop of symlinks
-        return entry.is_dir()
-    return False
-
-
-def _interleave(found: Classes, classes: list[str]) -> tuple[list[str], NDArray[np.int64] | None]:
-    indices = {name: i for i, name in enumerate(classes)}
+def _interleave(found: Images, classes: list[str]) -> tuple[list[str], NDArray[np.int64] | None]:
+    indices = {"": 0} | {name: i for i, name in enumerate(classes)}
     ranked = sorted(
         (rank, indices[name], each) for name, names in found.items() for rank, each in enumerate(names)
     )

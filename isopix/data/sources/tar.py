@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from isopix.core.text import naming
-from isopix.data.decode import MAX_BYTES
+from isopix.data.decode import MAX_BYTES, image_suffixes, missing_packages
 from isopix.data.sources.base import (
     READERS,
     Reader,
@@ -25,7 +25,7 @@ from isopix.data.sources.base import (
     joined,
     source_of_files,
 )
-from isopix.data.sources.folder import IMAGE_SUFFIXES, has_images
+from isopix.data.sources.folder import has_images
 from isopix.storage.atomic import read_regular
 
 CLASS_NAMES = "classnames.txt"  # beside the shards, one a line, as CLIP benchmark's datasets have it
@@ -40,11 +40,11 @@ def read_tar(path: Path, options: ReadOptions) -> Source:
 
     A sample has one image, and an integer label in a .cls file or in a .json file (`label` or `cls`).
     """
-    files, class_names = files_by_split(path, TAR_NAME), path / CLASS_NAMES
+    files, class_names = files_by_split(path, TAR_NAME, options), path / CLASS_NAMES
     splits = {name: joined(list(map(_shard, shards))) for name, shards in files.items()}
     for name, split in splits.items():
         if not split.num_images:
-            allowed = " ".join(IMAGE_SUFFIXES)
+            allowed = " ".join(image_suffixes())
             raise ValueError(f"tar file {files[name][0]} has no images; allowed suffixes: {allowed}")
     classes: list[str] = []
     if class_names.is_file():
@@ -114,7 +114,8 @@ def _key(name: str) -> tuple[str, str]:
 
 def _image(key: str, parts: Parts) -> tarfile.TarInfo | None:
     """Return the image of a sample: of one extension, or else of several, as in 0001.image.png."""
-    images = [extension for extension in parts if f".{extension.rpartition('.')[2]}" in IMAGE_SUFFIXES]
+    suffixes = {*image_suffixes(), *missing_packages()}
+    images = [extension for extension in parts if f".{extension.rpartition('.')[2]}" in suffixes]
     plain = [extension for extension in images if "." not in extension] or images
     if len(plain) > 1:
         raise ValueError(f"sample '{key}' has {len(plain)} images: {', '.join(plain[:5])}; allowed: one")

@@ -183,7 +183,7 @@ def test_identifiers_become_classes_that_keep_them_as_names() -> None:
     assert _labeled({"train": [0, 2, 2]}).classes == ("0", "1", "2")
     assert labels_of(_labeled({"train": [1, 0]}, ["cat", "dog"]).splits["train"]) == [1, 0]
     numbers = "labels of dataset 'set' are 4 different numbers from 3 to 1099511627776"
-    assert source.label_note.startswith(numbers)
+    assert source.notes[0].startswith(numbers)
 
 
 def test_labels_that_cannot_be_classes_are_missing_or_refused() -> None:
