@@ -3,6 +3,7 @@
 import hashlib
 import io
 import logging
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -18,18 +19,12 @@ from isopix.core import text
 
 RawImage = Path | bytes | NDArray[Any]  # a file, an encoded image, or pixels [H W], [H W 3], [H W 4]
 
-FORMATS = {  # suffixes by Pillow's names
-    "JPEG": (".jpg", ".jpeg", ".jpe", ".jfif"),
-    "PNG": (".png",),
-    "WEBP": (".webp",),
-    "BMP": (".bmp",),
-    "GIF": (".gif",),
-    "TIFF": (".tif", ".tiff"),
-    "PPM": (".ppm", ".pgm", ".pbm", ".pnm"),
-    "AVIF": (".avif",),
-    "HEIF": (".heic", ".heif", ".hif"),
-}
-PACKAGES = {"AVIF": "pip install 'pillow>=11.3'", "HEIF": "pip install 'isopix[heif]'"}  # optional
+FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
+SUFFIXES = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")
+SUFFIXES += (".ppm", ".pgm", ".pbm", ".pnm")
+PACKAGES = {"AVIF": "pip install 'pillow>=11.3'", "HEIF": "pip install 'isopix[heif]'"}
+OPTIONAL = {".avif": "AVIF", ".heic": "HEIF", ".heif": "HEIF", ".hif": "HEIF"}  # formats of packages
+LOSSY = re.compile(rb"\xff\xd8|RIFF....WEBP|....ftyp", re.DOTALL)  # JPEG, WebP, AVIF and HEIF
 HEIF_BRANDS = {b"ftyp" + each for each in (b"heic", b"heix", b"heim", b"heis", b"hevc", b"mif1", b"msf1")}
 MAX_PIXELS = 16_000_000  # read from the header, before any pixel is decoded
 NEVER_REDUCED = 2**31 - 1  # no image has sides of this many pixels
@@ -52,29 +47,27 @@ logging.getLogger("PIL").addHandler(logging.NullHandler())
 
 @cache
 def readable_formats() -> tuple[str, ...]:
-    """Return Pillow's names of the formats that are read, with those of the optional packages."""
-    names = [each for each in FORMATS if each not in PACKAGES]
+    """Return Pillow's names of the formats that are read, with those of optional packages."""
+    found = list(FORMATS)
     if "avif" in features.modules and features.check("avif"):
-        names.append("AVIF")
+        found.append("AVIF")
     with suppress(ImportError):
         import pillow_heif  # noqa: PLC0415  the optional extra `heif`
 
         pillow_heif.register_heif_opener()
-        names.append("HEIF")
-    return tuple(names)
+        found.append("HEIF")
+    return tuple(found)
 
 
 @cache
 def image_suffixes() -> tuple[str, ...]:
     """Return the suffixes, in lower case, of the files that are read as images."""
-    return tuple(suffix for name in readable_formats() for suffix in FORMATS[name])
+    return (*SUFFIXES, *(suffix for suffix, name in OPTIONAL.items() if name in readable_formats()))
 
 
-@cache
 def missing_packages() -> dict[str, str]:
-    """Return the command that installs what reads images of a suffix, by the suffix, where it is missing."""
-    missing = [each for each in PACKAGES if each not in readable_formats()]
-    return {suffix: PACKAGES[name] for name in missing for suffix in FORMATS[name]}
+    """Return, by suffix, how to install what reads images that are not read now."""
+    return {suffix: PACKAGES[name] for suffix, name in OPTIONAL.items() if name not in readable_formats()}
 
 
 def decode_image(content: bytes | NDArray[Any], min_side: int) -> Image.Image:
@@ -137,7 +130,7 @@ def content_number(content: bytes | NDArray[Any], rgb: Image.Image) -> int:
     It is of the file for lossy formats, whose decoders may differ, and else of the pixels `rgb`.
     """
     state = hashlib.blake2b(digest_size=8)
-    if isinstance(content, bytes) and _is_lossy(content):
+    if isinstance(content, bytes) and LOSSY.match(content):
         state.update(content)
     else:
         pixels = np.asarray(rgb)
@@ -151,11 +144,6 @@ def content_number(content: bytes | NDArray[Any], rgb: Image.Image) -> int:
 def is_jpeg(content: bytes) -> bool:
     """Return whether a file is a JPEG, by its first bytes."""
     return content[:2] == b"\xff\xd8"
-
-
-def _is_lossy(content: bytes) -> bool:
-    """Return whether a file is a JPEG, WebP, AVIF or HEIF."""
-    return is_jpeg(content) or content[:4] + content[8:12] == b"RIFFWEBP" or content[4:8] == b"ftyp"
 
 
 def failure_reason(error: Exception) -> str:

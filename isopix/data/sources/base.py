@@ -177,10 +177,8 @@ def with_class_names(source: Source, names: Iterable[str] = ()) -> Source:
     labeled = {name: split.labels for name, split in splits.items() if split.labels is not None}
     if not labeled:
         return replace(source, splits=splits)
-    named, largest = (
-        tuple(map(normal_form, map(str, names))),
-        max(int(labels.max()) for labels in labeled.values()),
-    )
+    named = tuple(normal_form(str(each)) for each in names)
+    largest = max(int(labels.max()) for labels in labeled.values())
     if named and largest >= len(named):
         raise ValueError(f"label {largest} has no class name; there are {len(named)} class names")
     if named or largest <= MAX_INDEX:

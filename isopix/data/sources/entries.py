@@ -16,18 +16,13 @@ SYSTEM_NAMES = {
 }
 
 
-def entries_below(folder: Path) -> Iterator[str]:
+def entries_below(folder: Path, prefix: str = "", above: tuple[os.stat_result, ...] = ()) -> Iterator[str]:
     """Yield the paths of all files at any depth of a folder, and of its sub-folders with a slash at the end.
 
-    Hidden ones and those of systems are left out, and a folder below itself, through a symlink.
+    `prefix` precedes them. Hidden ones and those of systems are left out, and folders `above` by symlinks.
     """
-    yield from _entries(folder, "", frozenset())
-
-
-def _entries(folder: Path, prefix: str, above: frozenset[tuple[int, int]]) -> Iterator[str]:
-    status = folder.stat()
-    identity = status.st_dev, status.st_ino
-    if identity in above:
+    own = folder.stat()
+    if any(os.path.samestat(own, each) for each in above):
         return
     if prefix:
         yield prefix
@@ -37,7 +32,7 @@ def _entries(folder: Path, prefix: str, above: frozenset[tuple[int, int]]) -> It
             if name.startswith(".") or name.lower() in SYSTEM_NAMES:
                 continue
             if _is_folder(entry):
-                yield from _entries(folder / name, f"{prefix}{name}/", above | {identity})
+                yield from entries_below(folder / name, f"{prefix}{name}/", (*above, own))
             else:
                 yield prefix + name
 

@@ -1,7 +1,7 @@
 """Image files, and folders of them: flat or with a sub-folder per class; with or without splits."""
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
 
@@ -37,7 +37,6 @@ def read_folder(root: Path, options: ReadOptions) -> Source:
     entries = list(entries_below(root))
     images = _by_folder(entries)
     found = by_split(sorted(images), root, options.splits)
-    _require_images(root, entries, found, options)
     names, classes = list[str](), list[str]()
     splits: dict[SplitName, SourceSplit] = {}
     for split in (each for each in SPLIT_NAMES if each in found):
@@ -49,7 +48,13 @@ def read_folder(root: Path, options: ReadOptions) -> Source:
         own, labels = _interleave(by_class, classes)
         names += own
         splits[split] = _folder_split(root, own, labels)
-    notes = (*unread_files(root, entries, names), *_without_images(entries, names))
+    empty = _without_images(entries, names)
+    named = [] if options.splits == "none" else list(filter(None, map(named_split, empty)))
+    missing = [root / each.above / each.part for each in named if each.split not in found]
+    if missing or not names:
+        folder = missing[0] if missing else root
+        raise ValueError(f"folder {folder} has no images; allowed suffixes: {' '.join(image_suffixes())}")
+    notes = unread_files(root, entries, names) + _empty_note(empty)
     content_hash = hash_names(root, names, options.index)
     source = Source(root.resolve().name, splits, (), content_hash, notes=notes)
     return with_class_names(source, filter(None, classes))
@@ -68,7 +73,7 @@ def is_image(name: str) -> bool:
 
 def has_images(root: Path) -> bool:
     """Return whether there is an image at any depth of a folder, by suffix."""
-    return any(map(is_image, entries_below(root)))
+    return root.is_dir() and any(map(is_image, entries_below(root)))
 
 
 def _folder_of(name: str) -> str:
@@ -80,19 +85,6 @@ def _by_folder(entries: Iterable[str]) -> Images:
     for name in filter(is_image, entries):
         images.setdefault(_folder_of(name), []).append(name)
     return images
-
-
-def _require_images(root: Path, entries: Iterable[str], found: NamedSplits, options: ReadOptions) -> None:
-    """Raise ValueError if there are no images, or none in a split's folder beside those of others."""
-    empty = [] if any(found.values()) else [root]
-    above = {"", *(each.above for own in found.values() for each in own.values() if each)}
-    for folder in entries if options.splits != "none" else ():
-        named = named_split(folder) if folder.endswith("/") else None
-        if named and named.split not in found and folder == named.above + named.part and named.above in above:
-            empty.append(root / folder)
-    if empty:
-        allowed = " ".join(image_suffixes())
-        raise ValueError(f"folder {empty[0]} has no images; allowed suffixes: {allowed}")
 
 
 def _class_folders(found: NamedSplits, split: SplitName) -> dict[str, str]:
@@ -130,17 +122,20 @@ def _by_class(root: Path, images: Images, class_of: Mapping[str, str]) -> Images
     return {name: sorted(own, key=lambda each: each.replace("/", "\0")) for name, own in found.items()}
 
 
-def _without_images(entries: Iterable[str], names: Iterable[str]) -> tuple[str, ...]:
-    """Return a note that lists the folders of which no image is read, but not those inside them."""
-    read = {_folder_of(each) for each in names}
-    while above := {_folder_of(each) for each in read} - read:
-        read |= above
-    folders = {each for each in entries if each.endswith("/")} - read
-    listed = sorted(each for each in folders if _folder_of(each) not in folders)
-    if not listed:
+def _without_images(entries: Iterable[str], read: Iterable[str]) -> list[str]:
+    """Return the folders with none of the images that are read, but not those inside of such folders."""
+    filled = {_folder_of(each) for each in read}
+    while above := {_folder_of(each) for each in filled} - filled:
+        filled |= above
+    empty = {each for each in entries if each.endswith("/")} - filled
+    return sorted(each for each in empty if _folder_of(each) not in empty)
+
+
+def _empty_note(folders: Sequence[str]) -> tuple[str, ...]:
+    if not folders:
         return ()
-    more = f" and {len(listed) - MAX_LISTED:,} more" if len(listed) > MAX_LISTED else ""
-    return (f"no image is read from {', '.join(listed[:MAX_LISTED])}{more}",)
+    more = f" and {len(folders) - MAX_LISTED:,} more" if len(folders) > MAX_LISTED else ""
+    return (f"no image is read from {', '.join(folders[:MAX_LISTED])}{more}",)
 
 
 def _interleave(found: Images, classes: list[str]) -> tuple[list[str], NDArray[np.int64] | None]:

@@ -1,7 +1,7 @@
 """Which split the name of a folder, a file or an array says, by one table of words."""
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -71,14 +71,9 @@ def by_split(paths: Iterable[str], where: Path, reading: SplitReading) -> NamedS
     for path, each in named.items():
         if each is not None:
             found.setdefault(each.split, {})[path] = each
-    require_train(found or {"train": named}, where)
+    if found and "train" not in found:
+        raise ValueError(f"{where} has no split train, only {', '.join(sorted(found))}")
     return found or {"train": named}
-
-
-def require_train(splits: Collection[SplitName], folder: Path) -> None:
-    """Raise ValueError if none of the splits of a folder is train."""
-    if "train" not in splits:
-        raise ValueError(f"{folder} has no split train, only {', '.join(sorted(splits)) or 'others'}")
 
 
 def _require_one_reading(named: Mapping[str, NamedSplit | None], where: Path) -> None:

@@ -218,7 +218,7 @@ def _is_arrow(path: Path) -> bool:
 
 
 def _is_parquet(path: Path) -> bool:
-    return bool(files_below(path, PARQUET_NAME)) and (path.is_file() or not has_images(path))
+    return not has_images(path) and bool(files_below(path, PARQUET_NAME))
 
 
 READERS["parquet"] = Reader(_is_parquet, read_parquet)

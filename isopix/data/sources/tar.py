@@ -137,7 +137,7 @@ def _label(archive: tarfile.TarFile, parts: Parts) -> int | None:
 
 
 def _claims(path: Path) -> bool:
-    return bool(files_below(path, TAR_NAME)) and (path.is_file() or not has_images(path))
+    return not has_images(path) and bool(files_below(path, TAR_NAME))
 
 
 READERS["tar"] = Reader(_claims, read_tar)

@@ -32,7 +32,7 @@ def package(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
 
 
 def _forget_packages() -> None:
-    for each in (decode.readable_formats, decode.image_suffixes, decode.missing_packages):
+    for each in (decode.readable_formats, decode.image_suffixes):
         each.cache_clear()
 
 
