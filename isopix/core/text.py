@@ -4,6 +4,7 @@ import difflib
 import os
 import re
 import shlex
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -54,6 +55,11 @@ def printable(text: str) -> str:
 def printable_lines(text: str) -> str:
     """Return text of several lines, each as in `printable`."""
     return "\n".join(map(printable, text.split("\n")))
+
+
+def normal_form(name: str) -> str:
+    """Return a name in NFC, the form in which names compare that systems write differently (é as e + ´)."""
+    return unicodedata.normalize("NFC", name)
 
 
 def count_of(count: int, noun: str) -> str:

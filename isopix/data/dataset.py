@@ -27,6 +27,7 @@ from isopix.data.sources.base import (
     joined,
     remember_source,
 )
+from isopix.data.sources.split_names import SplitReading
 from isopix.data.splits import Split, balanced_subset, count_or_fraction, held_out_indices
 from isopix.storage.atomic import write_csv
 from isopix.storage.cache import default_cache
@@ -46,6 +47,11 @@ class DataConfig:
 
     source: str = "digits"
     """Name, such as digits or cifar10, or path to a folder or file of images."""
+    splits: SplitReading = "auto"
+    """Whether the words train, val and test (also training, valid, validation, dev, eval and testing) in the
+    names of folders, files and arrays are splits. `auto` reads them so, and refuses what may be read in two
+    ways; `names` leaves out what names no split; `none` reads all as training images.
+    """
     rows: Side = 32
     """Rows of pixels of the network's inputs."""
     cols: Side = 32
@@ -182,15 +188,16 @@ def load_dataset(
         seed=config.seed,
         left_out=left_out,
         label_notes=source.label_notes,
-        notes=(*source.label_notes, *skipped, *notes),
+        notes=(*source.notes, *source.label_notes, *skipped, *notes),
     )
 
 
 def open_source(config: DataConfig, cache: Path | None = None) -> Callable[[], Source]:
     """Return what reads the source of these settings; the cache, if any, keeps the hashes of its files."""
     index = None if cache is None else cache / FILE_INDEX
-    size, columns = (config.rows, config.cols), (config.label_column, config.image_column)
-    return find_reader(config.source, ReadOptions(*size, config.placements, index, *columns))
+    columns = (config.label_column, config.image_column)
+    options = ReadOptions(config.rows, config.cols, config.placements, index, config.splits, *columns)
+    return find_reader(config.source, options)
 
 
 def image_names(config: DataConfig, split: Split) -> list[str]:

@@ -3,7 +3,7 @@
 import os
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,28 +15,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isopix.core import choices
-from isopix.core.text import command_line, did_you_mean, similar_paths
+from isopix.core.text import command_line, did_you_mean, normal_form, similar_paths
 from isopix.data.augment import AugmentationSpec
 from isopix.data.decode import RawImage
 from isopix.data.file_hashes import hash_names
 from isopix.data.formats import FORMATS, local_formats
+from isopix.data.sources.entries import entries_below, unread_files
 from isopix.data.sources.labels import class_keys
+from isopix.data.sources.split_names import SplitReading, by_split
 from isopix.storage.provenance import hash_bytes
 
 SplitName = choices.SplitName
 
 Files = Mapping[SplitName, Sequence[Path]]
 SPLIT_NAMES: tuple[SplitName, ...] = ("train", "validation", "test")
-
-# Words for splits in the names of folders and files.
-SPLIT_ALIASES: dict[str, SplitName] = {
-    "train": "train",
-    "validation": "validation",
-    "valid": "validation",
-    "val": "validation",
-    "test": "test",
-}
-SPLIT_WORD = re.compile(rf"(?:.*[-_.])?({'|'.join(SPLIT_ALIASES)})(?=[-_.]|$)")  # the last of several
 
 DEFAULT_HOLDOUT = 0.1  # iGPT section 3.1: CIFAR-10, CIFAR-100, STL-10; ImageNet holds out 0.04
 
@@ -66,6 +58,7 @@ class Source:
     content_hash: str
     holdout: float = DEFAULT_HOLDOUT
     fixed: bool = False  # a published dataset, of which exact numbers of images are held out
+    notes: tuple[str, ...] = ()  # what was not read
     label_notes: tuple[str, ...] = ()  # which labels are not read, or how they were mapped to class indices
 
 
@@ -77,6 +70,7 @@ class ReadOptions:
     cols: int = 32
     placements: int = 6  # of each digit on this canvas
     index: Path | None = None  # where hashes of files are kept (`hash_names`)
+    splits: SplitReading = "auto"  # whether names say the split (`by_split`)
     label_column: str | None = None  # of a table, a field of a tar file's .json files, of metadata.csv
     image_column: str | None = None
 
@@ -120,34 +114,21 @@ def find_reader(source: str, options: ReadOptions) -> Callable[[], Source]:
     raise ValueError(f"{problem}; {hint}give {local_formats()}, or one of: {', '.join(DATASETS)}")
 
 
-def files_below(folder: Path, name: re.Pattern[str]) -> list[Path]:
-    """Return the files with such names in a folder and in its sub-folders, one level deep; or one file."""
-    found = [folder] if folder.is_file() and name.fullmatch(folder.name) else []
-    for place, folders, names in os.walk(folder, followlinks=True):
-        found += [Path(place, each) for each in names if name.fullmatch(each)]
-        if place != os.fspath(folder):
-            folders.clear()
-    return sorted(found)
+def files_below(path: Path, name: re.Pattern[str]) -> list[Path]:
+    """Return the files with such names at any depth of a folder; or one file."""
+    if path.is_file():
+        return [path] if name.fullmatch(path.name) else []
+    entries = entries_below(path) if path.is_dir() else ()
+    return sorted(path / each for each in entries if name.fullmatch(each.rpartition("/")[2]))
 
 
-def files_by_split(path: Path, name: re.Pattern[str]) -> Files:
-    """Return a file as the training split, or files below a folder by the split in their path: that of the
-    first name on it with a split's word, set off by `-`, `_` or `.`.
-    """
-    found: dict[SplitName, list[Path]] = {}
-    unnamed: list[Path] = []
-    for file in files_below(path, name):
-        matches = map(SPLIT_WORD.match, file.relative_to(path).parts)
-        split = next((SPLIT_ALIASES[each[1]] for each in matches if each), None)
-        (found.setdefault(split, []) if split else unnamed).append(file)
-    require_train(found or {"train": unnamed}, path)
-    return found or {"train": unnamed}
-
-
-def require_train(splits: Collection[SplitName], folder: Path) -> None:
-    """Raise ValueError if none of the splits of a folder is train."""
-    if "train" not in splits:
-        raise ValueError(f"folder {folder} has no split train, only {', '.join(sorted(splits)) or 'others'}")
+def files_by_split(path: Path, name: re.Pattern[str], options: ReadOptions) -> Files:
+    """Return a file as the training split, or files below a folder by the split in their paths."""
+    if path.is_file():
+        return {"train": [path]}
+    names = [each.relative_to(path).as_posix() for each in files_below(path, name)]
+    found = by_split(names, path, options.splits)
+    return {split: [path / each for each in own] for split, own in found.items()}
 
 
 def source_of_files(
@@ -161,9 +142,10 @@ def source_of_files(
     """Return the source of splits that were read from files below a path, and from others `outside` of it."""
     root = path if path.is_dir() else path.parent
     names = [each.relative_to(root).as_posix() for each in files]
+    notes = unread_files(path, entries_below(path), names) if path.is_dir() else ()
     names += [os.path.relpath(each, root.resolve()) for each in outside]
     title = path.resolve().name if path.is_dir() else path.resolve().stem
-    source = Source(title, splits, (), hash_names(root, names, options.index))
+    source = Source(title, splits, (), hash_names(root, names, options.index), notes=notes)
     return with_class_names(source, classes)
 
 
@@ -196,7 +178,7 @@ def with_class_names(source: Source, names: Iterable[str] = ()) -> Source:
     """
     found, notes = _complete_labels(source)
     keys: Sequence[Any] = ()
-    classes = tuple(map(str, names))
+    classes = tuple(normal_form(str(each)) for each in names)
     try:
         keys = class_keys({*chain(*found.values())}, classes)
     except ValueError as error:

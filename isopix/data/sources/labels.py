@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import types
 
-from isopix.core.text import count_of
+from isopix.core.text import count_of, normal_form
 
 LABEL_NAMES = ("label", "labels", "fine_label")  # by preference, if several columns could be the label
 # Words in the names of whole numbers that are no classes, unless there is also one of the second set.
@@ -99,7 +99,7 @@ def label_array(values: Iterable[object]) -> Labels:
 def label_of(value: object) -> int | str | None:
     """Return a whole number; or a string or a bool as the name of a class; None for any other value."""
     if isinstance(value, bool | str):
-        return sys.intern(str(value))
+        return sys.intern(normal_form(str(value)))
     is_whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
     return int(value) if is_whole and abs(value) < 2**63 else None  # type: ignore[arg-type, call-overload]
 

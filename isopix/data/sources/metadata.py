@@ -26,14 +26,13 @@ class Metadata(NamedTuple):
 
 
 def read_metadata(
-    root: Path, prefixes: Iterable[str], images: Sequence[str], options: ReadOptions, *, has_classes: bool
+    root: Path, entries: Iterable[str], images: Sequence[str], options: ReadOptions, *, has_classes: bool
 ) -> Metadata:
-    """Return the labels of the metadata in a folder and in its splits: those of the label column in the
+    """Return the labels of the metadata among the files of a folder: those of the label column in the
     options, which must be there, or else of a column with a name of labels, unless there are class folders.
     """
     wanted = options.label_column or options.image_column
-    folders = sorted({"", *prefixes})
-    files = [folder + name for folder in folders for name in READ if (root / folder / name).is_file()]
+    files = sorted(each for each in entries if each.rpartition("/")[2] in READ)
     if not files and wanted:
         raise ValueError(f"folder {root} has no {' or '.join(READ)} with a column '{wanted}'")
     if has_classes and not wanted:

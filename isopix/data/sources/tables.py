@@ -60,7 +60,7 @@ class Columns(NamedTuple):
 
 def read_parquet(path: Path, options: ReadOptions) -> Source:
     """Read one file as the training split, or a folder of files by split (see `files_by_split`)."""
-    return _read(path, files_by_split(path, PARQUET_NAME), _parquet, options)
+    return _read(path, files_by_split(path, PARQUET_NAME, options), _parquet, options)
 
 
 def read_arrow(path: Path, options: ReadOptions) -> Source:
@@ -70,7 +70,7 @@ def read_arrow(path: Path, options: ReadOptions) -> Source:
     """
     shards = {
         name: [each for folder, own in groupby(files, attrgetter("parent")) for each in _saved(folder) or own]
-        for name, files in files_by_split(path, ARROW_NAME).items()
+        for name, files in files_by_split(path, ARROW_NAME, options).items()
     }
     return _read(path, shards if path.is_dir() else {"train": [path]}, open_arrow, options)
 
@@ -234,7 +234,9 @@ def _is_arrow(path: Path) -> bool:
     return (is_saved or not has_images(path)) and bool(files_below(path, ARROW_NAME))
 
 
-READERS["parquet"] = Reader(
-    lambda path: bool(files_below(path, PARQUET_NAME)), read_parquet, has_columns=True
-)
+def _is_parquet(path: Path) -> bool:
+    return not has_images(path) and bool(files_below(path, PARQUET_NAME))
+
+
+READERS["parquet"] = Reader(_is_parquet, read_parquet, has_columns=True)
 READERS["arrow"] = Reader(_is_arrow, read_arrow, has_columns=True)

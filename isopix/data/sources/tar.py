@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from isopix.core.text import naming
-from isopix.data.decode import MAX_BYTES
+from isopix.data.decode import MAX_BYTES, image_suffixes, missing_packages
 from isopix.data.sources.base import (
     READERS,
     Reader,
@@ -25,7 +25,7 @@ from isopix.data.sources.base import (
     joined,
     source_of_files,
 )
-from isopix.data.sources.folder import IMAGE_SUFFIXES, has_images
+from isopix.data.sources.folder import has_images
 from isopix.data.sources.labels import LabelColumn, label_array, label_of
 from isopix.storage.atomic import read_regular
 
@@ -41,11 +41,11 @@ def read_tar(path: Path, options: ReadOptions) -> Source:
 
     A sample has one image, and a label in a .cls file or in a .json file (`label` or `cls`).
     """
-    files, class_names = files_by_split(path, TAR_NAME), path / CLASS_NAMES
+    files, class_names = files_by_split(path, TAR_NAME, options), path / CLASS_NAMES
     splits = {name: joined([_shard(each, options) for each in shards]) for name, shards in files.items()}
     for name, split in splits.items():
         if not split.num_images:
-            allowed = " ".join(IMAGE_SUFFIXES)
+            allowed = " ".join(image_suffixes())
             raise ValueError(f"tar file {files[name][0]} has no images; allowed suffixes: {allowed}")
     classes: list[str] = []
     if class_names.is_file():
@@ -123,7 +123,8 @@ def _image(key: str, parts: Parts, wanted: str | None) -> tarfile.TarInfo | None
     """Return the image of a sample: of one extension, or else of several, as in 0001.image.png."""
     if wanted is not None:
         return parts.get(wanted.lower())
-    images = [extension for extension in parts if f".{extension.rpartition('.')[2]}" in IMAGE_SUFFIXES]
+    suffixes = {*image_suffixes(), *missing_packages()}
+    images = [extension for extension in parts if f".{extension.rpartition('.')[2]}" in suffixes]
     plain = [extension for extension in images if "." not in extension] or images
     if len(plain) > 1:
         found = f"sample '{key}' has {len(plain)} images: {', '.join(plain[:5])}"
@@ -160,7 +161,7 @@ def _columns(path: Path, wanted: str | None) -> LabelColumn:
 
 
 def _claims(path: Path) -> bool:
-    return bool(files_below(path, TAR_NAME)) and (path.is_file() or not has_images(path))
+    return not has_images(path) and bool(files_below(path, TAR_NAME))
 
 
 READERS["tar"] = Reader(_claims, read_tar, has_columns=True)

@@ -1,7 +1,6 @@
 """What formats have of their own: splits and classes in names, labels beside images, other libraries."""
 
 import json
-import shutil
 import sys
 import tarfile
 from pathlib import Path
@@ -41,13 +40,6 @@ def test_a_flat_folder_and_one_image_have_no_labels(tmp_path: Path, draw: Draw) 
     assert read(tmp_path).classes == read(paths[0]).classes == ()
 
 
-@pytest.mark.parametrize("word", ["val", "valid", "validation"])
-def test_split_folders_are_known_by_their_names(tmp_path: Path, draw: Draw, word: str) -> None:
-    for split in ("train", word, "test"):
-        draw(tmp_path / split / "cat" / "a.png")
-    assert list(read(tmp_path).splits) == ["train", "validation", "test"]
-
-
 @pytest.mark.parametrize(
     "images",
     [IMAGES[..., 0], IMAGES[..., :1], IMAGES[..., 0].astype(np.uint16) * 257, IMAGES[..., [0, 1, 2, 0]]],
@@ -58,21 +50,6 @@ def test_arrays_of_every_shape_are_read_as_numpy_reads_them(tmp_path: Path, imag
     rows = [np.asarray(each) for each in train(tmp_path / "set.npz").images()]
     assert np.array_equal(np.stack(rows), images.reshape(np.shape(rows)))
     assert labels_of(train(tmp_path / "set.npz")) == LABELS.tolist()
-
-
-def test_parquet_and_tar_files_say_their_split_in_their_names_or_folders(tmp_path: Path) -> None:
-    for name in ("train-0", "test/0", "unlabeled-0"):
-        (tmp_path / "p" / name).parent.mkdir(parents=True, exist_ok=True)
-        pq.write_table(table(3), tmp_path / "p" / f"{name}.parquet")
-        write_tar(tmp_path / "t" / f"{name}.tar", [("a.png", encoded(0))])
-    for kind, suffix in (("p", "parquet"), ("t", "tar")):
-        folder = tmp_path / kind
-        assert list(read(folder).splits) == ["test", "train"]
-        assert list(read(folder / f"unlabeled-0.{suffix}").splits) == ["train"]
-        (folder / f"train-0.{suffix}").unlink()
-        assert refusal(read, folder) == f"folder {folder} has no split train, only test"
-        shutil.rmtree(folder / "test")
-        assert list(read(folder).splits) == ["train"]
 
 
 @pytest.mark.parametrize(

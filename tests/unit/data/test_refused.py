@@ -48,12 +48,12 @@ def _samples(*members: tuple[str, bytes]) -> Content:
 
 
 REFUSED: list[tuple[Content, str]] = [
-    ({"notes.txt": b""}, "has no images; allowed suffixes: .jpg .jpeg .png .webp .bmp .gif .tif .tiff"),
+    ({"notes.txt": b""}, "has no images; allowed suffixes: .jpg .jpeg .jpe .jfif .png"),
     ({"test/a.png": b""}, "has no split train, only test"),
-    (dict.fromkeys(["train/a.png", "val/a.png", "valid/a.png"], b""), "has both valid/ and val/; keep one"),
+    ({"train/a.png": b"", "test/notes.txt": b""}, "test has no images; allowed suffixes: "),
     (dict.fromkeys(["cat/a.png", "b.png"], b""), "images next to its sub-folders (b.png) and inside them"),
-    (dict.fromkeys(["train/a.png", "cat/a.png"], b""), "has train/ and cat/, so it may be a split or a"),
-    ({"set.npz": {"x_test": IMAGES}}, "x_train"),
+    ({"set.npz": {"x_test": IMAGES}}, "has no split train, only test"),
+    ({"set.npz": {"mean": IMAGES}}, "it has no array x_train of images; its arrays: mean"),
     ({"set.npz": {"x_train": IMAGES / 255}}, "x_train is float64 [4, 6, 5, 3]; allowed: [n H W] of uint8"),
     ({"set.npz": {"x_train": IMAGES, "y_train": LABELS[:3]}}, "y_train is int64 [3]; allowed: classes [4]"),
     ({"set.npz": b"PK"}, "set.npz cannot be read: "),
