@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from isopix.core.choices import Precision, SplitName
-from isopix.core.text import Table
+from isopix.core.text import Table, count_of
 from isopix.storage.result import Measurement, Result, Unsaved, unsaved
 
 # Name of each score: what it is, for tables.
@@ -145,7 +145,7 @@ class NeighborsResult(Result):
         return f"{pairs}, by the features of layer {self.layer}."
 
     def tables(self) -> list[Table]:
-        images = f"{self.num_images:,} images of {self.data}, layer {self.layer}"
+        images = f"{count_of(self.num_images, 'image')} of {self.data}, layer {self.layer}"
         title = f"{images}; pairs with a similarity of {self.threshold:g} or more: {self.num_duplicates:,}"
         pairs = [
             (

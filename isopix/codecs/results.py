@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from rich.text import Text
 
 from isopix.core.choices import SplitName
-from isopix.core.text import Table
+from isopix.core.text import Table, count_of
 from isopix.storage.result import Result
 
 
@@ -45,6 +45,6 @@ class PaletteResult(Result):
         return Text.assemble(*(("  ", "on rgb({},{},{})".format(*each)) for each in levels))
 
     def tables(self) -> list[Table]:
-        caption = f"{self.num_colors} colors: {self.source} (fingerprint {self.fingerprint[:12]})"
+        caption = f"{count_of(self.num_colors, 'color')}: {self.source} (fingerprint {self.fingerprint[:12]})"
         columns = [self.data or "", "pixels", "RMSE (0-255)", "PSNR", "unused colors", "rare colors"]
         return [Table(caption, columns, [(name, *error.row) for name, error in self.splits.items()])]

@@ -4,6 +4,7 @@ import difflib
 import os
 import re
 import shlex
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -66,9 +67,15 @@ def printable_lines(text: str) -> str:
     return "\n".join(map(printable, text.split("\n")))
 
 
+def normal_form(name: str) -> str:
+    """Return a name in NFC, the form in which names compare that systems write differently (é as e + ´)."""
+    return unicodedata.normalize("NFC", name)
+
+
 def count_of(count: int, noun: str) -> str:
-    """Return a number with its noun: `1 step`, `1000 steps`."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+    """Return a number with its noun: `1 step`, `1,000 steps`, `2 classes`."""
+    plural = "es" if noun.endswith("s") else "s"
+    return f"{count:,} {noun}{plural * (count != 1)}"
 
 
 def format_bytes(count: int | float) -> str:

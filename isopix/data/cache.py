@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from isopix.core.progress import track
+from isopix.data.decode import readable_formats
 from isopix.data.preprocess import PreprocessConfig, preprocess
 from isopix.data.results import BadFile
 from isopix.data.sources.base import Source, SourceSplit, SplitName
@@ -54,9 +55,10 @@ def cached_source(
     settings = json.dumps({name: config.identity() for name, config in configs.items()}, sort_keys=True)
     pieces = (str(CONTENT_VERSION), source.content_hash, settings)
     content_hash = hash_bytes(*map(str.encode, pieces))
+    # Pillow versions may differ in pixels; formats in what is an image.
+    reader = (PIL.__version__, " ".join(readable_formats()))
     folders: dict[StoreName, Path] = {
-        # Pillow versions may differ in pixels.
-        name: cache / hash_bytes(*map(str.encode, (content_hash, PIL.__version__, name, str(FILES_VERSION))))
+        name: cache / hash_bytes(*map(str.encode, (content_hash, *reader, name, str(FILES_VERSION))))
         for name in ENCODERS
     }
     store = _choose_store(source, configs, folders, choice)

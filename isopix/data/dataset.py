@@ -27,6 +27,7 @@ from isopix.data.sources.base import (
     joined,
     remember_source,
 )
+from isopix.data.sources.split_names import SplitReading
 from isopix.data.splits import Split, balanced_subset, count_or_fraction, held_out_indices
 from isopix.storage.atomic import write_csv
 from isopix.storage.cache import default_cache
@@ -36,6 +37,7 @@ Side = Annotated[int, Range(low=1, high=1024)]  # pixels
 MAX_NAME = 50  # characters of a dataset's name, which becomes part of file names
 FILE_INDEX = "file-hashes-1.sqlite"  # in the cache
 MAX_NAMED = 5  # unreadable files in messages
+UNLABELED = "in a folder, put images of each class in a sub-folder; in an .npz file, give y_train and y_test"
 MAX_BAD_FRACTION = 0.01  # of all images; above it the dataset itself is probably wrong
 
 
@@ -45,6 +47,11 @@ class DataConfig:
 
     source: str = "digits"
     """Name, such as digits or cifar10, or path to a folder or file of images."""
+    splits: SplitReading = "auto"
+    """Whether the words train, val and test (also training, valid, validation, dev, eval and testing) in the
+    names of folders, files and arrays are splits. `auto` reads them so, and refuses what may be read in two
+    ways; `names` leaves out what names no split; `none` reads all as training images.
+    """
     rows: Side = 32
     """Rows of pixels of the network's inputs."""
     cols: Side = 32
@@ -70,6 +77,14 @@ class DataConfig:
     """Training images kept of each class: a number, or a fraction such as `10%`; null keeps all."""
     subset: int = 0
     """Index of the random draw of `labels_per_class`."""
+    label_column: str | None = None
+    """Column of labels: of a table, a field of the `.json` files in tar files, or a column of `metadata.csv`
+    in a folder; null: one that is known to hold labels. Strings are classes.
+    """
+    image_column: str | None = None
+    """Column of images of a table, extension of the images in tar files, or column of their names in
+    `metadata.csv`; null: the first, the only one, `file_name`.
+    """
     placements: Count = 6
     """Random places of each training digit in translated-digits; validation and test have half."""
     seed: int = 0
@@ -111,6 +126,7 @@ class ImageDataset:
     seed: int | None = None  # of the settings; None: unknown
     left_out: Mapping[SplitName, int] = field(default_factory=dict)  # copies, and images that a run has seen
     notes: tuple[str, ...] = ()  # how labels were mapped to classes, and which files and copies are left out
+    label_notes: tuple[str, ...] = ()  # those of labels
     seen_known: bool = True  # whether all images that a run has seen are known, so that none is left
 
     def require_validation(self, choice: str) -> None:
@@ -125,10 +141,8 @@ class ImageDataset:
         splits = {name: getattr(self, name) for name in SPLIT_NAMES}
         unlabeled = [name for name, split in splits.items() if len(split) and split.labels is None]
         if unlabeled:
-            raise ValueError(
-                f"{verb} needs labels; dataset '{self.name}' has none in {', '.join(unlabeled)}: in a "
-                "folder, put images of each class in a sub-folder; in an .npz file, give y_train and y_test"
-            )
+            missing = f"dataset '{self.name}' has none in {', '.join(unlabeled)}"
+            raise ValueError(f"{verb} needs labels; {missing}: {'; '.join(self.label_notes) or UNLABELED}")
         if self.train.labels is not None and len(set(self.train.labels.tolist())) == 1:
             images = f"those of dataset '{self.name}' are all of {self.classes[int(self.train.labels[0])]}"
             raise ValueError(f"{verb} needs training images of two classes; {images}")
@@ -144,6 +158,9 @@ def load_dataset(
     """
     cache = cache or default_cache()
     source = open_source(config, cache)()
+    if config.image_column is not None:
+        pieces = (source.content_hash, config.image_column)
+        source = replace(source, content_hash=hash_bytes(*map(str.encode, pieces)))
     remember_source(config.source)
     cached = cached_source(source, _preprocess_configs(source, config), cache, config.store)
     bad = cached.bad_files
@@ -154,10 +171,12 @@ def load_dataset(
     left_out, notes = dict[SplitName, int](), list[str]()
     if not source.fixed:
         splits, left_out, notes = distinct_splits(splits, source.name)
-    splits = _limited(splits, config)
+    splits = _limited(splits, source.classes, config)
     membership = f"{holdout} {config.train_on_validation} {config.limit} {config.seed}"
     if config.labels_per_class is not None:
         membership += f" {config.labels_per_class} {config.subset}"
+    if config.label_column is not None:
+        membership += f" label_column {config.label_column}"
     return ImageDataset(
         name=printable(source.name)[:MAX_NAME],
         classes=source.classes,
@@ -168,14 +187,17 @@ def load_dataset(
         bad_files_csv=bad_files_csv if bad else None,
         seed=config.seed,
         left_out=left_out,
-        notes=(*filter(None, [source.label_note]), *skipped, *notes),
+        label_notes=source.label_notes,
+        notes=(*source.notes, *source.label_notes, *skipped, *notes),
     )
 
 
 def open_source(config: DataConfig, cache: Path | None = None) -> Callable[[], Source]:
     """Return what reads the source of these settings; the cache, if any, keeps the hashes of its files."""
     index = None if cache is None else cache / FILE_INDEX
-    return find_reader(config.source, ReadOptions(config.rows, config.cols, config.placements, index))
+    columns = (config.label_column, config.image_column)
+    options = ReadOptions(config.rows, config.cols, config.placements, index, config.splits, *columns)
+    return find_reader(config.source, options)
 
 
 def image_names(config: DataConfig, split: Split) -> list[str]:
@@ -246,7 +268,9 @@ def _whole_splits(
     return splits | {name: split for name, split in own.items() if name != "train"}
 
 
-def _limited(whole: Mapping[SplitName, Split], config: DataConfig) -> dict[SplitName, Split]:
+def _limited(
+    whole: Mapping[SplitName, Split], classes: Sequence[str], config: DataConfig
+) -> dict[SplitName, Split]:
     splits = {name: split.balanced_sample(config.limit, config.seed) for name, split in whole.items()}
     if config.train_on_validation:
         splits["train"] = splits["train"].concat(splits["validation"])
@@ -257,5 +281,5 @@ def _limited(whole: Mapping[SplitName, Split], config: DataConfig) -> dict[Split
             raise ValueError(f"labels_per_class needs labels; dataset '{config.source}' has none in train")
         per_class = count_or_fraction(config.labels_per_class, "labels_per_class")
         draw = generator(config.seed, "subset", config.subset)
-        splits["train"] = splits["train"].select(balanced_subset(labels, per_class, draw))
+        splits["train"] = splits["train"].select(balanced_subset(labels, per_class, draw, classes))
     return splits

@@ -3,21 +3,29 @@
 import hashlib
 import io
 import logging
+import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from jaxtyping import Bool
 from numpy.typing import NDArray
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import Image, ImageOps, UnidentifiedImageError, features
 
 from isopix.core import text
 
 RawImage = Path | bytes | NDArray[Any]  # a file, an encoded image, or pixels [H W], [H W 3], [H W 4]
 
-FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")
+FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
+SUFFIXES = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")
+SUFFIXES += (".ppm", ".pgm", ".pbm", ".pnm")
+PACKAGES = {"AVIF": "pip install 'pillow>=11.3'", "HEIF": "pip install 'isopix[heif]'"}
+OPTIONAL = {".avif": "AVIF", ".heic": "HEIF", ".heif": "HEIF", ".hif": "HEIF"}  # formats of packages
+LOSSY = re.compile(rb"\xff\xd8|RIFF....WEBP|....ftyp", re.DOTALL)  # JPEG, WebP, AVIF and HEIF
+HEIF_BRANDS = {b"ftyp" + each for each in (b"heic", b"heix", b"heim", b"heis", b"hevc", b"mif1", b"msf1")}
 MAX_PIXELS = 16_000_000  # read from the header, before any pixel is decoded
 NEVER_REDUCED = 2**31 - 1  # no image has sides of this many pixels
 MAX_BYTES = 64 * 2**20  # of a file, or of an image inside one
@@ -35,6 +43,31 @@ UPRIGHT = {
 
 # Pillow logs what is wrong with a file besides raising it; without a handler that is printed.
 logging.getLogger("PIL").addHandler(logging.NullHandler())
+
+
+@cache
+def readable_formats() -> tuple[str, ...]:
+    """Return Pillow's names of the formats that are read, with those of optional packages."""
+    found = list(FORMATS)
+    if "avif" in features.modules and features.check("avif"):
+        found.append("AVIF")
+    with suppress(ImportError):
+        import pillow_heif  # noqa: PLC0415  the optional extra `heif`
+
+        pillow_heif.register_heif_opener()
+        found.append("HEIF")
+    return tuple(found)
+
+
+@cache
+def image_suffixes() -> tuple[str, ...]:
+    """Return the suffixes, in lower case, of the files that are read as images."""
+    return (*SUFFIXES, *(suffix for suffix, name in OPTIONAL.items() if name in readable_formats()))
+
+
+def missing_packages() -> dict[str, str]:
+    """Return, by suffix, how to install what reads images that are not read now."""
+    return {suffix: PACKAGES[name] for suffix, name in OPTIONAL.items() if name not in readable_formats()}
 
 
 def decode_image(content: bytes | NDArray[Any], min_side: int) -> Image.Image:
@@ -94,10 +127,10 @@ def read_mask(path: Path) -> Bool[np.ndarray, "rows cols"]:
 def content_number(content: bytes | NDArray[Any], rgb: Image.Image) -> int:
     """Return a 63-bit hash of an image, which its copies share.
 
-    It is of the file for JPEG and WebP, whose decoders may differ, and else of the pixels `rgb`.
+    It is of the file for lossy formats, whose decoders may differ, and else of the pixels `rgb`.
     """
     state = hashlib.blake2b(digest_size=8)
-    if isinstance(content, bytes) and (is_jpeg(content) or content[:4] + content[8:12] == b"RIFFWEBP"):
+    if isinstance(content, bytes) and LOSSY.match(content):
         state.update(content)
     else:
         pixels = np.asarray(rgb)
@@ -116,7 +149,8 @@ def is_jpeg(content: bytes) -> bool:
 def failure_reason(error: Exception) -> str:
     """Return in one line, without memory addresses, why an image could not be decoded."""
     if isinstance(error, UnidentifiedImageError):
-        return f"not a {', '.join(FORMATS[:-1])} or {FORMATS[-1]} image"
+        *names, last = readable_formats()
+        return f"not a {', '.join(names)} or {last} image"
     return text.error_line(error)
 
 
@@ -125,7 +159,9 @@ def _opened(content: bytes) -> Iterator[Image.Image]:
     _check_size(len(content))
     if not content:
         raise ValueError("empty file")
-    with Image.open(io.BytesIO(content), formats=FORMATS) as image:
+    if content[4:12] in HEIF_BRANDS and "HEIF" not in readable_formats():
+        raise ValueError(f"a HEIF image, which needs {PACKAGES['HEIF']}")
+    with Image.open(io.BytesIO(content), formats=readable_formats()) as image:
         width, height = image.size
         if width * height > MAX_PIXELS:
             raise ValueError(f"{width}x{height} pixels, above the limit of {MAX_PIXELS:,}")

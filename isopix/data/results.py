@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from isopix.core.choices import SplitName
-from isopix.core.text import Table
+from isopix.core.text import Table, count_of
 from isopix.storage.result import Result, Unsaved, unsaved
 
 MAX_CLASSES = 30  # in the table
@@ -88,7 +88,7 @@ class Duplicates:
     def __str__(self) -> str:
         if not self.groups:
             return "none"
-        parts = [f"{self.images:,} images in {self.groups:,} groups"]
+        parts = [f"{count_of(self.images, 'image')} in {count_of(self.groups, 'group')}"]
         parts += [f"{n:,} in {split} and an earlier split" for split, n in self.in_earlier_split.items()]
         if self.groups_with_different_labels:
             parts.append(f"groups with different labels: {self.groups_with_different_labels:,}")
@@ -110,7 +110,7 @@ class DataResult(Result):
     survey: Unsaved[Any] = unsaved()
 
     def tables(self) -> list[Table]:
-        classes = f"{self.num_classes:,} classes" if self.num_classes else "no labels"
+        classes = count_of(self.num_classes, "class") if self.num_classes else "no labels"
         formats = ", ".join(f"{each.format} {each.mode} ({each.images:,})" for each in self.formats)
         found: list[tuple[str, object]] = []
         if self.formats:
@@ -140,7 +140,7 @@ class DataResult(Result):
             for name in names[:MAX_CLASSES]
         ]
         more = len(names) - MAX_CLASSES
-        return [*rows, (f"{more:,} more classes", *("" for _ in counts))] if more > 0 else rows
+        return [*rows, (count_of(more, "more class"), *("" for _ in counts))] if more > 0 else rows
 
 
 def _group(images: tuple[Examined, ...]) -> str:

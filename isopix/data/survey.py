@@ -57,15 +57,10 @@ class Survey:
         return Counter((facts.width, facts.height) for _, facts in self.images)
 
 
-def survey_source(
-    source: str, *, size: tuple[int, int] = (32, 32), limit: int = EXAMINED_IMAGES
-) -> results.DataResult:
-    """Examine up to `limit` images of each split of a source, of a larger one ranges of neighboring images.
-
-    `size` is that of images that have none: palette codes, and the canvas of translated-digits.
-    """
-    opened = open_source(DataConfig(source=source, rows=size[0], cols=size[1]), default_cache())()
-    remember_source(source)
+def survey_source(config: DataConfig, *, limit: int = EXAMINED_IMAGES) -> results.DataResult:
+    """Examine up to `limit` images of each split of a source; of larger ones, ranges of neighbors."""
+    opened = open_source(config, default_cache())()
+    remember_source(config.source)
     survey = Survey(opened)
     total = sum(min(split.num_images, limit) for split in opened.splits.values())
     with track("examining images", total) as count:
@@ -74,7 +69,7 @@ def survey_source(
     hashes = np.array([facts.content_hash for _, facts in survey.images], np.int64)
     thumbnails = np.array([facts.thumbnail for _, facts in survey.images], np.uint8)
     survey.duplicates = {"exact": exact_duplicates(hashes), "near": near_duplicates(hashes, thumbnails)}
-    return _result(survey, splits, source, limit)
+    return _result(survey, splits, config.source, limit)
 
 
 def spread_ranges(count: int, limit: int) -> list[tuple[int, int]]:
@@ -169,6 +164,7 @@ def _result(
         formats=tuple(results.FormatCount(*kind, n) for kind, n in formats.most_common()),
         duplicates={kind: _duplicates(survey, groups) for kind, groups in survey.duplicates.items()},
         unreadable=tuple(survey.bad_files[:LISTED]),
+        warnings=(*survey.source.notes, *survey.source.label_notes),
         survey=survey,
     )
 

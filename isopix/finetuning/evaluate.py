@@ -11,6 +11,7 @@ from isopix.core import stats
 from isopix.core.device import Precision, autocast, eval_batch_size
 from isopix.core.progress import track
 from isopix.core.random import generator
+from isopix.core.text import normal_form
 from isopix.core.types import Groups, ImageSequence, Labels, Mask
 from isopix.data.dataset import ImageDataset
 from isopix.finetuning.classifier import FineTuneModel
@@ -38,7 +39,7 @@ def evaluate_finetuned(
 ) -> ClassificationMetrics:
     """Return the metrics on the test images of `data`, under `masks` random masks each; 0 masks nothing."""
     data.require_labels("evaluate")
-    if tuple(data.classes) != tuple(classes):
+    if tuple(data.classes) != tuple(map(normal_form, classes)):
         given, own = (f"{', '.join(each[:5])}{' ...' * (len(each) > 5)}" for each in (data.classes, classes))
         raise ValueError(f"dataset '{data.name}' has the classes {given}; those of the run are {own}")
     test = data.test

@@ -20,6 +20,7 @@ from isopix.core.config import from_dict
 from isopix.core.overrides import parse
 from isopix.core.random import generator
 from isopix.core.registry import kinds
+from isopix.core.text import count_of
 from isopix.core.types import Images, Mask
 from isopix.data.decode import read_mask
 from isopix.data.preprocess import crop_box
@@ -74,7 +75,7 @@ def completion_mask(mask: MaskLike, codec: Codec, count: int, *, seed: int = 0) 
         elif len(source) in (1, count):
             hidden = hidden | reduce(source, "b (h p) (w q) -> b (h w) 1", "any", p=side, q=side)
         else:
-            raise ValueError(f"mask has {len(source)} masks for {count} images; allowed: 1 or {count}")
+            raise ValueError(f"{len(source)} masks for {count_of(count, 'image')}; allowed: 1 or {count}")
     for image, own in enumerate(hidden):
         if not own.any() or own.all():
             what = "every position; at least one must be visible" if own.any() else "nothing"

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from isopix.core.choices import Count, Precision, Range
 from isopix.core.config import config
-from isopix.core.text import Table
+from isopix.core.text import Table, count_of
 from isopix.storage.result import Result, Unsaved, unsaved
 
 Order = Literal["inward", "confident", "random"]
@@ -123,7 +123,7 @@ class SampleResult(PictureResult):
                 f", each beside the nearest of {self.nearest.num_training:,} training images; samples that "
                 "are much nearer than held-out images repeat training images"
             )
-        return f"{self.count} samples{beside}; {self._when(self.sampling)}."
+        return f"{count_of(self.count, 'sample')}{beside}; {self._when(self.sampling)}."
 
     def tables(self) -> list[Table]:
         if self.nearest is None:

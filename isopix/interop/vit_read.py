@@ -11,6 +11,7 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel, ConfigDict, Field
 
 from isopix.codecs.patches import FullPatchSpec
+from isopix.core.text import count_of
 from isopix.data.dataset import DataConfig
 from isopix.data.preprocess import Resample
 from isopix.finetuning.classifier import FineTuneConfig
@@ -187,7 +188,7 @@ def class_names(
         return ()
     count = stored.shapes[head][0]
     if names and len(names) != count:
-        raise ValueError(f"the config names {len(names)} classes; the class head has {count} outputs")
+        raise ValueError(f"the config names {count_of(len(names), 'class')}; the head has {count} outputs")
     return tuple(names or map(str, range(count)))
 
 

@@ -10,7 +10,7 @@ import torch
 from isopix.core.choices import Selection
 from isopix.core.progress import track
 from isopix.core.random import generator
-from isopix.core.text import printable
+from isopix.core.text import count_of, printable
 from isopix.core.types import Labels
 from isopix.data.dataset import ImageDataset
 from isopix.data.splits import Indices, balanced_subset, count_or_fraction
@@ -38,20 +38,20 @@ def default_labels(data: ImageDataset) -> tuple[int, ...]:
     if len(kept) in (0, len(LABELS)):
         return LABELS
     left_out = " and ".join(str(count) for count in LABELS if count not in kept)
-    name, images = printable(data.classes[label]), f"{smallest:,} training images"
+    name, images = printable(data.classes[label]), count_of(smallest, "training image")
     logger.warning("%s labels per class are left out: class %s has %s", left_out, name, images)
     return kept
 
 
 def label_subsets(
-    labels: Labels, counts: Sequence[int | str], num_subsets: int, seed: int
+    labels: Labels, counts: Sequence[int | str], num_subsets: int, seed: int, classes: Sequence[str] = ()
 ) -> Mapping[int | str, Sequence[Indices]]:
     """Return random balanced subsets of training images, by labels per class: numbers, or as `10%`."""
     if len(set(counts)) < len(counts):
         raise ValueError(f"labels {list(counts)}; allowed: each number once")
     return {
         count: [
-            balanced_subset(labels, count_or_fraction(count, "labels"), generator(seed, "subset", i))
+            balanced_subset(labels, count_or_fraction(count, "labels"), generator(seed, "subset", i), classes)
             for i in range(num_subsets)
         ]
         for count in counts
@@ -81,7 +81,7 @@ def probe_low_data(
     if by_validation:
         data.require_validation("a layer")
     assert data.train.labels is not None
-    subsets = label_subsets(data.train.labels, config.labels, config.subsets, seed)
+    subsets = label_subsets(data.train.labels, config.labels, config.subsets, seed, data.classes)
     used = torch.tensor(sorted({int(n) for each in subsets.values() for index in each for n in index}))
     read = replace(data, train=data.train.select(used))
     read = read if by_validation else replace(read, validation=read.train)  # not used

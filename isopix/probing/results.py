@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import computed_field
 
 from isopix.core.choices import Number, Precision, Selection
-from isopix.core.text import Table, mean_and_std, percent_with_interval, signed_points
+from isopix.core.text import Table, count_of, mean_and_std, percent_with_interval, signed_points
 from isopix.probing.config import ProbeConfig
 from isopix.storage.result import EnsembleAccuracy, Result
 
@@ -241,7 +241,7 @@ class LowDataResult(Result):
         averaged = f"mean ± std over {count} random subsets" if count > 1 else "1 random subset"
         chosen = self.measurement.selection if self.measurement else ""
         caption = (
-            f"Test error on {self.data} ({first[0].num_test_images:,} images): "
+            f"Test error on {self.data} ({count_of(first[0].num_test_images, 'image')}): "
             f"{averaged}; {chosen}; pool {self.pool}"
         )
         return [Table(caption, ("labels per class (total)", *names), rows)]

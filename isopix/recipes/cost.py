@@ -13,7 +13,7 @@ from isopix.codecs.base import Codec
 from isopix.core.choices import MFU
 from isopix.core.device import Precision, autocast, peak_flops_by_device, synchronize
 from isopix.core.random import generator
-from isopix.core.text import format_bytes
+from isopix.core.text import count_of, format_bytes
 from isopix.core.types import Grid
 from isopix.objectives.base import PretrainModel
 from isopix.recipes.recipe import Recipe
@@ -108,7 +108,7 @@ def check_memory(recipe: Recipe, *, total: int, free: int, num_ranks: int = 1) -
     if needed <= WARN_ABOVE * free:
         return ""
     fits = num_ranks * (max(0, round(WARN_ABOVE * free) - shard) // max(1, memory.activation_bytes))
-    images = f"{format_bytes(needed)} of memory for {chunk:,} images at a time"
+    images = f"{format_bytes(needed)} of memory for {count_of(chunk, 'image')} at a time"
     text = f"training needs about {images}; {format_bytes(free)} are available"
     if fits < 1:
         advice = "a smaller depth or width is needed"

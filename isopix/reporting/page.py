@@ -9,7 +9,7 @@ from PIL import Image
 from torch import Tensor
 
 from isopix.core.overrides import flatten
-from isopix.core.text import Table
+from isopix.core.text import Table, count_of
 from isopix.plots.images import Group, enlarge, fit_scale, image_grid, png_bytes, sample_grid
 from isopix.plots.palette import arrange_colors, oklab
 from isopix.reporting import training
@@ -150,7 +150,7 @@ def data_section(run: RunRecord) -> Section | None:
     sums = map(sum, zip(*data.counts, strict=True))
     counts = [*zip(data.classes, data.counts, strict=True), ("all", sums)]
     rows = [(name, *map("{:,}".format, each)) for name, each in counts]
-    title = f"Images of {len(data.classes):,} classes"
+    title = f"Images of {count_of(len(data.classes), 'class')}"
     tables = [Table(title, ["class", "training", "validation", "test"], rows)] if len(rows) > 2 else []
     return Section("Data", [Panel([Chart(tag, caption, "pixels")], tables)])
 

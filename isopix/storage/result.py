@@ -14,7 +14,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from isopix.core import ranks
 from isopix.core.choices import SplitName
-from isopix.core.text import Table
+from isopix.core.text import Table, count_of
 from isopix.core.verb import current_call
 from isopix.storage.atomic import read_json, replace_file
 from isopix.storage.provenance import call_record, settings_hash
@@ -77,9 +77,11 @@ class Measurement:
         """The record in one line: the images, the classes, what was selected, and the labels seen."""
         parts = [self.count]
         if self.left_out:
-            parts.append(f"{self.left_out:,} copies of training or validation images are left out")
+            one = "1 copy of a training or validation image is left out"
+            more = f"{self.left_out:,} copies of training or validation images are left out"
+            parts.append(one if self.left_out == 1 else more)
         if self.split is not None and self.split in self.classes:
-            parts.append(f"{self.classes[self.split]:,} classes")
+            parts.append(count_of(self.classes[self.split], "class"))
         if self.fitted_images is not None:
             parts.append(f"fitted to {self.fitted_images:,} training images")
         if self.selection:

@@ -12,6 +12,7 @@ from scipy.optimize import brentq
 from scipy.special import fdtri, stdtr, stdtrit
 
 from isopix.core.stats import CONFIDENCE_LEVEL, GroupLabels, Values, mean_standard_error
+from isopix.core.text import count_of
 from isopix.studies.inductive_bias.results import ClaimRecord, ContrastRecord, Verdict
 
 Crossed = Float[np.ndarray, "S K"]  # a value for each seed (rows) and each kind of network (columns)
@@ -96,10 +97,10 @@ class Estimate(NamedTuple):
             return "more encodings or depths, as these differ too much"
         seeds = _smallest(range(self.seeds, MOST_SEEDS), lambda count: decides(count, images))
         if images == self.images:
-            return f"{seeds} seeds"
+            return count_of(seeds, "seed")
         enough = _round_up(_smallest(range(self.images, images), lambda count: decides(seeds, count)))
-        more = f"{enough:,} test images"
-        return more if seeds == self.seeds else f"{seeds} seeds and {more}"
+        more = count_of(enough, "test image")
+        return more if seeds == self.seeds else f"{count_of(seeds, 'seed')} and {more}"
 
 
 def crossed_estimate(

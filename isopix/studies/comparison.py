@@ -233,7 +233,7 @@ def _notes(group: RunGroup, baseline: RunGroup, *, paired_images: bool) -> list[
         origins = {run.pretrained for run in each.runs.values()} - {None}
         if 0 < len(origins) < len(each.seeds):
             networks = count_of(len(origins), "pre-trained network")
-            notes.append(f"{each.name}: {networks} for {len(each.seeds)} seeds")
+            notes.append(f"{each.name}: {networks} for {count_of(len(each.seeds), 'seed')}")
     for what, levels in (("seed", group.seeds), ("draw of the labels", group.draws)):
         if len(levels) == 1:
             notes.append(f"one {what}: the interval leaves out the variation that another one would add")

@@ -8,7 +8,7 @@ from cyclopts import Parameter
 
 from isopix.codecs.results import PaletteResult, SplitError
 from isopix.core.choices import EXAMINED_IMAGES, Count, SplitName
-from isopix.core.text import printable
+from isopix.core.text import count_of, printable
 from isopix.core.verb import verb
 from isopix.data.results import DataResult
 from isopix.verbs.options import DATASETS, Data, DataLike, Limit, PathLike, Seed
@@ -22,13 +22,18 @@ Source = Annotated[PathLike, f"Dataset: {DATASETS}."]
 Size = Annotated[
     tuple[int, int], "Rows and columns of images without a size: palette codes, translated-digits."
 ]
+DataSettings = Annotated[str, "Settings of the data, as data.splits=none."]
 Out = Annotated[Path | None, "Folder of the pictures and lists. By default, nothing is written."]
 Examined = Annotated[Count, "Examine up to N images of each split, evenly spaced."]
 
 
 @verb(command="data show")
 def data_show(
-    source: Source, *, out: Out = None, limit: Examined = EXAMINED_IMAGES, size: Size = (32, 32)
+    source: Source,
+    *settings: DataSettings,
+    out: Out = None,
+    limit: Examined = EXAMINED_IMAGES,
+    size: Size = (32, 32),
 ) -> DataResult:
     """Show sizes, formats, classes, duplicates, images in several splits, and unreadable images of a dataset.
 
@@ -36,11 +41,15 @@ def data_show(
 
     Example: isopix data show photos/ --out photos-overview
     """
+    from isopix.core.overrides import override, parse
+    from isopix.data.dataset import DataConfig
     from isopix.data.survey import survey_source
 
+    config = DataConfig(source=os.fspath(source), rows=size[0], cols=size[1])
+    changes = {path.removeprefix("data."): value for path, value in parse(settings).items()}
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
-    result = survey_source(os.fspath(source), size=size, limit=limit)
+    result = survey_source(override(config, changes), limit=limit)
     if out is None:
         return result
     _draw(out, result)
@@ -55,8 +64,9 @@ def _draw(folder: Path, result: DataResult) -> None:
     from isopix.storage.atomic import replace_file
 
     pictures = {printable(name): found for name, found in result.survey.pictures.items()}
-    counts = {printable(name): f"{n:,} images" for name, n in (result.splits["train"].classes or {}).items()}
-    shown = f"; {len(pictures)} of {result.num_classes:,} classes shown"
+    train = result.splits["train"].classes or {}
+    counts = {printable(name): count_of(images, "image") for name, images in train.items()}
+    shown = f"; {len(pictures)} of {count_of(result.num_classes, 'class')} shown"
     title = ", ".join(f"{split.images:,} {name}" for name, split in result.splits.items())
     title = f"{result.data}: {title} images{shown if len(pictures) < result.num_classes else ''}"
     lines = [
@@ -204,7 +214,7 @@ def _draw_palette(stem: Path, palette: "PaletteFile", images: "ImageDataset | No
     from isopix.plots.palette import plot_palette, plot_quantization
     from isopix.plots.style import write_figure
 
-    title = f"{len(palette.colors)} colors: {palette.source}"
+    title = f"{count_of(len(palette.colors), 'color')}: {palette.source}"
     write_figure(plot_palette(palette.colors, palette.counts, title=title), stem)
     if images is None:
         return

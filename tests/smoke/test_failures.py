@@ -4,8 +4,9 @@ import shlex
 from pathlib import Path
 
 import pytest
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
+from isopix.data.decode import failure_reason
 from isopix.recipes import registry
 from tests.smoke.conftest import QUICK, Run, done, refused
 from tests.smoke.test_extend import EXAMPLES
@@ -76,7 +77,7 @@ def test_an_unusable_compiler_is_rejected_before_training(
     assert not Path("r").exists()
 
 
-REASON = "not a JPEG, PNG, WEBP, BMP, GIF or TIFF image"
+REASON = failure_reason(UnidentifiedImageError())
 
 
 def test_the_next_commands_are_quoted_and_apply_to_the_run(isopix: Run) -> None:

@@ -2,7 +2,7 @@
 
 import io
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import isqrt, prod
 from pathlib import Path
@@ -23,10 +23,14 @@ from isopix.data.sources.base import (
     Source,
     SourceSplit,
     SplitName,
+    joined,
     with_class_names,
 )
-from isopix.storage.provenance import hash_files, hash_tree
+from isopix.data.sources.labels import label_array
+from isopix.data.sources.split_names import SPLIT_WORDS, by_split, words_of
+from isopix.storage.provenance import hash_bytes, hash_files, hash_tree
 
+LABELS_OF, CLASS_NAMES = {"x": "y", "images": "labels"}, "class_names"  # arrays of an .npz file
 TRAIN = "_trX.npy"  # how OpenAI's one file that is required ends
 PARTS: dict[SplitName, str] = {"train": "tr", "validation": "va", "test": "te"}
 PALETTES = ("kmeans_centers.npy", "palette.npz")  # OpenAI's, with colors in [-1, 1], and isopix's
@@ -36,33 +40,59 @@ ArrayFile = tuple[IO[bytes], tuple[tuple[int, ...], bool, np.dtype[Any]]]
 
 
 def read_npz(path: Path, options: ReadOptions) -> Source:
-    """Read the arrays x_train, y_train, likewise _validation and _test, and class_names; x_train is required.
+    """Read the arrays x_train and y_train, or train_images and train_labels, and those of other splits
+    (`by_split`); and class_names. Without a split's word, x or images are of train.
 
-    Images are uint8 [n H W], [n H W 1], [n H W 3] or [n H W 4], or uint16 [n H W]; labels integers [n].
+    Images are uint8 [n H W], [n H W 1], [n H W 3] or [n H W 4], or uint16 [n H W]; labels are classes [n].
     """
     with naming(f"dataset file {path}"), np.load(path, allow_pickle=False) as arrays:
-        names = [each for each in SPLIT_NAMES if each == "train" or f"x_{each}" in arrays]
-        splits = {name: _npz_split(path, name, arrays) for name in names}
-        classes = arrays["class_names"].astype(str).flatten().tolist() if "class_names" in arrays else []
-        source = Source(path.stem, splits, (), hash_files({path.name: path})[path.name])
-        return with_class_names(source, classes)
+        pairs = _pairs_of_arrays(arrays.files)
+        found = by_split(pairs, path, options.splits)
+        splits = {
+            split: joined([_npz_split(path, each, pairs[each], arrays) for each in found[split]])
+            for split in SPLIT_NAMES
+            if split in found
+        }
+        classes = arrays[CLASS_NAMES].astype(str).flatten().tolist() if CLASS_NAMES in arrays else []
+    read = {CLASS_NAMES, *(name for own in found.values() for each in own for name in (each, pairs[each]))}
+    unread = ", ".join(each for each in arrays.files if each not in read)
+    notes = (f"arrays of {path} that are not read: {unread}",) if unread else ()
+    content_hash = hash_files({path.name: path})[path.name]
+    if options.splits != "auto":  # the file alone does not say which arrays are read
+        content_hash = hash_bytes(content_hash.encode(), options.splits.encode())
+    return with_class_names(Source(path.stem, splits, (), content_hash, notes=notes), classes)
 
 
-def _npz_split(path: Path, name: str, arrays: Mapping[str, NDArray[Any]]) -> SourceSplit:
-    where, labels = f"{path} x_{name}", arrays.get(f"y_{name}")
-    with _opened(path, f"x_{name}") as (_, (shape, _, dtype)):
+def _pairs_of_arrays(names: Sequence[str]) -> dict[str, str]:
+    """Return the name of the labels, empty without them, for that of each array of images."""
+    by_words = {tuple(map(str.lower, words_of(each))): each for each in names}
+    found: dict[str, str] = {}
+    for words, name in by_words.items():
+        kind = [each for each in words if each not in SPLIT_WORDS]
+        if len(kind) == 1 and kind[0] in LABELS_OF:
+            labels = tuple(LABELS_OF.get(each, each) for each in words)
+            found[name] = by_words.get(labels, "")
+    if not found:
+        raise ValueError(f"it has no array x_train of images; its arrays: {', '.join(names)}")
+    return found
+
+
+def _npz_split(path: Path, name: str, labels_name: str, arrays: Mapping[str, NDArray[Any]]) -> SourceSplit:
+    where, labels = f"{path} {name}", arrays.get(labels_name)
+    with _opened(path, name) as (_, (shape, _, dtype)):
         color = len(shape) == 4 and shape[3] in (3, 4) and dtype == np.uint8
         gray = len(shape) == 3 or (len(shape) == 4 and shape[3] == 1)
     allowed = f"[n H W] of uint8 or uint16, [n H W 3|4] of uint8, up to {MAX_PIXELS:,} pixels"
     if dtype not in (np.uint8, np.uint16) or not (gray or color) or not 0 < prod(shape[1:3]) <= MAX_PIXELS:
-        raise ValueError(f"x_{name} is {dtype} {list(shape)}; allowed: {allowed}")
-    if labels is not None and (labels.size != shape[0] or labels.dtype.kind not in "iu"):
-        raise ValueError(f"y_{name} is {labels.dtype} {list(labels.shape)}; allowed: integers [{shape[0]}]")
+        raise ValueError(f"{name} is {dtype} {list(shape)}; allowed: {allowed}")
+    if labels is not None and (labels.size != shape[0] or labels.dtype.kind not in "iubfU"):
+        given = f"{labels_name} is {labels.dtype} {list(labels.shape)}"
+        raise ValueError(f"{given}; allowed: classes [{shape[0]}]")
 
     def read_range(start: int, stop: int) -> Iterator[NDArray[Any]]:
-        with naming(where), _opened(path, f"x_{name}") as (file, (_, fortran, _)):
+        with naming(where), _opened(path, name) as (file, (_, fortran, _)):
             if fortran:  # the first rows need the last bytes
-                rows = iter(np.load(path, allow_pickle=False)[f"x_{name}"][start:stop])
+                rows = iter(np.load(path, allow_pickle=False)[name][start:stop])
             else:
                 size = prod(shape[1:]) * dtype.itemsize
                 file.seek(start * size, io.SEEK_CUR)
@@ -70,7 +100,7 @@ def _npz_split(path: Path, name: str, arrays: Mapping[str, NDArray[Any]]) -> Sou
             for row in rows:
                 yield row[..., 0] if row.shape[2:] == (1,) else row
 
-    found = None if labels is None else labels.flatten()
+    found = None if labels is None else label_array(labels.flatten().tolist())
     return SourceSplit(shape[0], read_range, lambda i: f"{where} row {i}", found)
 
 

@@ -3,11 +3,11 @@
 import os
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,11 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isopix.core import choices
-from isopix.core.text import command_line, did_you_mean, similar_paths
+from isopix.core.text import command_line, did_you_mean, normal_form, similar_paths
 from isopix.data.augment import AugmentationSpec
 from isopix.data.decode import RawImage
 from isopix.data.file_hashes import hash_names
 from isopix.data.formats import FORMATS, local_formats
+from isopix.data.sources.entries import entries_below, unread_files
+from isopix.data.sources.labels import class_keys
+from isopix.data.sources.split_names import SplitReading, by_split
 from isopix.storage.provenance import hash_bytes
 
 SplitName = choices.SplitName
@@ -27,18 +30,6 @@ SplitName = choices.SplitName
 Files = Mapping[SplitName, Sequence[Path]]
 SPLIT_NAMES: tuple[SplitName, ...] = ("train", "validation", "test")
 
-# Words for splits in the names of folders and files.
-SPLIT_ALIASES: dict[str, SplitName] = {
-    "train": "train",
-    "validation": "validation",
-    "valid": "validation",
-    "val": "validation",
-    "test": "test",
-}
-SPLIT_WORD = re.compile(rf"(?:.*[-_.])?({'|'.join(SPLIT_ALIASES)})(?=[-_.]|$)")  # the last of several
-
-MAX_CLASSES = 100_000  # ImageNet-21k has 21,843
-MAX_INDEX = 1_000  # unnamed labels up to here are class indices, also if some are missing; above it, ids
 DEFAULT_HOLDOUT = 0.1  # iGPT section 3.1: CIFAR-10, CIFAR-100, STL-10; ImageNet holds out 0.04
 
 
@@ -49,7 +40,7 @@ class SourceSplit:
     num_images: int
     read_range: Callable[[int, int], Iterator[RawImage]]  # what `images` yields for a start and a stop
     image_name: Callable[[int], str]  # of image i, for messages
-    labels: NDArray[np.integer[Any]] | None = None
+    labels: NDArray[Any] | None = None  # class indices; before `with_class_names` also their names
     groups: NDArray[np.int64] | None = None  # what each image was made from; None: images are independent
 
     def images(self, start: int = 0, stop: int | None = None) -> Iterator[RawImage]:
@@ -67,7 +58,8 @@ class Source:
     content_hash: str
     holdout: float = DEFAULT_HOLDOUT
     fixed: bool = False  # a published dataset, of which exact numbers of images are held out
-    label_note: str = ""  # how labels were mapped to class indices, if they were
+    notes: tuple[str, ...] = ()  # what was not read
+    label_notes: tuple[str, ...] = ()  # which labels are not read, or how they were mapped to class indices
 
 
 @dataclass(frozen=True)
@@ -78,6 +70,9 @@ class ReadOptions:
     cols: int = 32
     placements: int = 6  # of each digit on this canvas
     index: Path | None = None  # where hashes of files are kept (`hash_names`)
+    splits: SplitReading = "auto"  # whether names say the split (`by_split`)
+    label_column: str | None = None  # of a table, a field of a tar file's .json files, of metadata.csv
+    image_column: str | None = None
 
 
 class Reader(NamedTuple):
@@ -85,6 +80,7 @@ class Reader(NamedTuple):
 
     claims: Callable[[Path], bool]
     read: Callable[[Path, ReadOptions], Source]
+    has_columns: bool = False
 
 
 class NamedDataset(NamedTuple):
@@ -110,40 +106,29 @@ def find_reader(source: str, options: ReadOptions) -> Callable[[], Source]:
         problem = f"{path} is not a dataset"
         for reader in (READERS[name] for name in reversed(FORMATS)):
             if reader.claims(path):
+                if not reader.has_columns and (column := options.label_column or options.image_column):
+                    raise ValueError(f"{path} has no column '{column}': it has no columns with names")
                 return partial(reader.read, path, options)
     else:
         hint = did_you_mean(source, [*DATASETS, *similar_paths(path)])
     raise ValueError(f"{problem}; {hint}give {local_formats()}, or one of: {', '.join(DATASETS)}")
 
 
-def files_below(folder: Path, name: re.Pattern[str]) -> list[Path]:
-    """Return the files with such names in a folder and in its sub-folders, one level deep; or one file."""
-    found = [folder] if folder.is_file() and name.fullmatch(folder.name) else []
-    for place, folders, names in os.walk(folder, followlinks=True):
-        found += [Path(place, each) for each in names if name.fullmatch(each)]
-        if place != os.fspath(folder):
-            folders.clear()
-    return sorted(found)
+def files_below(path: Path, name: re.Pattern[str]) -> list[Path]:
+    """Return the files with such names at any depth of a folder; or one file."""
+    if path.is_file():
+        return [path] if name.fullmatch(path.name) else []
+    entries = entries_below(path) if path.is_dir() else ()
+    return sorted(path / each for each in entries if name.fullmatch(each.rpartition("/")[2]))
 
 
-def files_by_split(path: Path, name: re.Pattern[str]) -> Files:
-    """Return a file as the training split, or files below a folder by the split in their path: that of the
-    first name on it with a split's word, set off by `-`, `_` or `.`.
-    """
-    found: dict[SplitName, list[Path]] = {}
-    unnamed: list[Path] = []
-    for file in files_below(path, name):
-        matches = map(SPLIT_WORD.match, file.relative_to(path).parts)
-        split = next((SPLIT_ALIASES[each[1]] for each in matches if each), None)
-        (found.setdefault(split, []) if split else unnamed).append(file)
-    require_train(found or {"train": unnamed}, path)
-    return found or {"train": unnamed}
-
-
-def require_train(splits: Collection[SplitName], folder: Path) -> None:
-    """Raise ValueError if none of the splits of a folder is train."""
-    if "train" not in splits:
-        raise ValueError(f"folder {folder} has no split train, only {', '.join(sorted(splits)) or 'others'}")
+def files_by_split(path: Path, name: re.Pattern[str], options: ReadOptions) -> Files:
+    """Return a file as the training split, or files below a folder by the split in their paths."""
+    if path.is_file():
+        return {"train": [path]}
+    names = [each.relative_to(path).as_posix() for each in files_below(path, name)]
+    found = by_split(names, path, options.splits)
+    return {split: [path / each for each in own] for split, own in found.items()}
 
 
 def source_of_files(
@@ -157,9 +142,10 @@ def source_of_files(
     """Return the source of splits that were read from files below a path, and from others `outside` of it."""
     root = path if path.is_dir() else path.parent
     names = [each.relative_to(root).as_posix() for each in files]
+    notes = unread_files(path, entries_below(path), names) if path.is_dir() else ()
     names += [os.path.relpath(each, root.resolve()) for each in outside]
     title = path.resolve().name if path.is_dir() else path.resolve().stem
-    source = Source(title, splits, (), hash_names(root, names, options.index))
+    source = Source(title, splits, (), hash_names(root, names, options.index), notes=notes)
     return with_class_names(source, classes)
 
 
@@ -184,42 +170,47 @@ def joined(parts: Sequence[SourceSplit]) -> SourceSplit:
 
 
 def with_class_names(source: Source, names: Iterable[str] = ()) -> Source:
-    """Return the source with these class names, or, without any, with its labels as names.
+    """Return the source with class indices as labels: of these class names, or else of the labels' own.
 
-    Labels that are all missing (-1) are none. Unnamed labels above `MAX_INDEX` are identifiers, which become
-    the classes 0, 1, ... in ascending order. Raises ValueError if only some labels are missing.
+    Labels that are names are sorted. Unnamed numbers above `MAX_INDEX` are identifiers, which become the
+    classes 0, 1, ... in ascending order. Notes tell which labels are not read: those that cannot be classes,
+    and those of a split where some are missing (-1 or None).
     """
-    splits = {
-        name: replace(split, labels=_labels(split, f"{name} images of dataset '{source.name}'"))
-        for name, split in source.splits.items()
-    }
-    labeled = {name: split.labels for name, split in splits.items() if split.labels is not None}
-    if not labeled:
-        return replace(source, splits=splits)
-    named, largest = tuple(map(str, names)), max(int(labels.max()) for labels in labeled.values())
-    if named and largest >= len(named):
-        raise ValueError(f"label {largest} has no class name; there are {len(named)} class names")
-    if named or largest <= MAX_INDEX:
-        return replace(source, splits=splits, classes=named or tuple(map(str, range(largest + 1))))
-    ids = np.unique(np.concatenate([np.unique(labels) for labels in labeled.values()]))
-    if len(ids) > MAX_CLASSES:
-        raise ValueError(f"the labels are of {len(ids):,} different classes; allowed: up to {MAX_CLASSES:,}")
-    for name, labels in labeled.items():
-        splits[name] = replace(splits[name], labels=np.searchsorted(ids, labels))
-    numbers = f"{len(ids):,} different numbers from {ids[0]} to {largest}"
-    note = f"labels of dataset '{source.name}' are {numbers}; each is a class of that name"
-    classes = tuple(map(str, ids.tolist()))
-    return replace(source, splits=splits, classes=classes, label_note=note if len(ids) <= largest else "")
+    found, notes = _complete_labels(source)
+    keys: Sequence[Any] = ()
+    classes = tuple(normal_form(str(each)) for each in names)
+    try:
+        keys = class_keys({*chain(*found.values())}, classes)
+    except ValueError as error:
+        found = {}
+        notes.append(f"labels of dataset '{source.name}' are not read: {error}")
+    if keys and isinstance(keys[-1], int) and keys[-1] >= len(keys):
+        numbers = f"{len(keys):,} different numbers from {keys[0]} to {keys[-1]}"
+        notes.append(f"labels of dataset '{source.name}' are {numbers}; each is a class of that name")
+    index = {key: i for i, key in enumerate(keys)}
+    labels = {name: np.array([index[each] for each in own], np.int64) for name, own in found.items()}
+    return replace(
+        source,
+        splits={name: replace(split, labels=labels.get(name)) for name, split in source.splits.items()},
+        classes=(classes or tuple(map(str, keys))) if found else (),
+        label_notes=(*source.label_notes, *notes),
+    )
 
 
-def _labels(split: SourceSplit, images: str) -> NDArray[np.int64] | None:
-    if split.labels is None or (split.labels == -1).all():
-        return None
-    labels = split.labels.astype(np.int64)
-    if labels.min() < 0:
-        missing = f"{(labels < 0).sum()} of {len(labels)} {images}"
-        raise ValueError(f"there is no label from 0 on for {missing}; label all of them, or none (-1)")
-    return labels
+def _complete_labels(source: Source) -> tuple[dict[SplitName, list[Any]], list[str]]:
+    """Return the labels of splits where none is missing, as strings if any is, and notes of the others."""
+    found, notes = dict[SplitName, list[Any]](), list[str]()
+    given = {name: each.labels for name, each in source.splits.items() if each.labels is not None}
+    is_named = any(labels.dtype == object for labels in given.values())
+    for name, labels in given.items():
+        values = labels.tolist()
+        missing = sum(each is None or (isinstance(each, int) and each < 0) for each in values)
+        if values and not missing:
+            found[name] = [*map(str, values)] if is_named else values
+        elif missing < len(values):
+            images = f"{missing:,} of {len(values):,} {name} images of dataset '{source.name}'"
+            notes.append(f"{images} have no label; the other labels of {name} are not read")
+    return found, notes
 
 
 def remember_source(source: str) -> None:

@@ -1,49 +1,64 @@
 """Image files, and folders of them: flat or with a sub-folder per class; with or without splits."""
 
 import os
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from isopix.core.text import normal_form
+from isopix.data.decode import image_suffixes
 from isopix.data.file_hashes import hash_names
 from isopix.data.sources.base import (
     READERS,
-    SPLIT_ALIASES,
+    SPLIT_NAMES,
     Reader,
     ReadOptions,
     Source,
     SourceSplit,
     SplitName,
-    require_train,
     with_class_names,
 )
+from isopix.data.sources.entries import entries_below, suffix_of, unread_files
+from isopix.data.sources.labels import Labels, label_array
+from isopix.data.sources.metadata import read_metadata
+from isopix.data.sources.split_names import NamedSplit, NamedSplits, by_split, named_split
 
-IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")
+MAX_LISTED = 5  # folders in a note
 
-Classes = dict[str, list[str]]  # images of each class; a flat folder has the one key ""
+Images = dict[str, list[str]]  # by folder, "" or "train/cat/"; or by class, with the one key "" if flat
 
 
 def read_folder(root: Path, options: ReadOptions) -> Source:
-    """Read images at any depth below class folders, the first of every class, then the second, and so on."""
-    folders = _split_folders(root)
-    names, classes = list[str](), list[str]()
+    """Read images at any depth below class folders, the first of every class, then the second, and so on.
+
+    Folders that name splits (`by_split`) may be above or below those of the classes. Without class folders,
+    or with a label column in the options, labels are those of `read_metadata`.
+    """
+    entries = list(entries_below(root))
+    folders = _by_folder(entries)
+    found = by_split(sorted(folders), root, options.splits)
+    present = [split for split in SPLIT_NAMES if split in found]
+    classes = {split: _by_class(root, folders, _class_folders(found, split)) for split in present}
+    images = {split: _interleave(each) for split, each in classes.items()}
+    names = [name for own, _ in images.values() for name in own]
+    empty = _without_images(entries, names)
+    named = [] if options.splits == "none" else list(filter(None, map(named_split, empty)))
+    missing = [root / each.above / each.part for each in named if each.split not in found]
+    if missing or not names:
+        folder = missing[0] if missing else root
+        raise ValueError(f"folder {folder} has no images; allowed suffixes: {' '.join(image_suffixes())}")
+    has_classes = any(len(each) > 1 for each in classes.values())
+    metadata = read_metadata(root, entries, names, options, has_classes=has_classes)
     splits: dict[SplitName, SourceSplit] = {}
-    for split, folder in folders.items():
-        found = _list_classes(folder, "" if folder == root else f"{folder.name}/")
-        classes = classes or list(found)
-        if not any(found.values()):
-            raise ValueError(f"folder {folder} has no images; allowed suffixes: {' '.join(IMAGE_SUFFIXES)}")
-        unknown = sorted(set(found) - set(classes) - {""})
-        if unknown:
-            raise ValueError(f"class '{unknown[0]}' of {folder} is not a class of {folders['train']}")
-        own, labels = _interleave(found, classes)
-        names += own
-        splits[split] = _folder_split(root, own, labels)
-    content_hash = hash_names(root, names, options.index)
-    return with_class_names(Source(root.resolve().name, splits, (), content_hash), filter(None, classes))
+    for split, (own, labels) in images.items():
+        known = label_array(map(metadata.labels.get, own)) if metadata.labels else labels
+        splits[split] = _folder_split(root, own, known)
+    notes = unread_files(root, entries, [*names, *metadata.files]) + _empty_note(empty)
+    content_hash = hash_names(root, [*names, *metadata.files], options.index)
+    source = Source(root.resolve().name, splits, (), content_hash, notes=notes, label_notes=metadata.notes)
+    return with_class_names(source)
 
 
 def read_image(path: Path, options: ReadOptions) -> Source:
@@ -54,87 +69,83 @@ def read_image(path: Path, options: ReadOptions) -> Source:
 
 def is_image(name: str) -> bool:
     """Return whether a file is an image, by suffix."""
-    return os.path.splitext(name)[1].lower() in IMAGE_SUFFIXES  # noqa: PTH122  faster than a Path
+    return suffix_of(name) in image_suffixes()
 
 
 def has_images(root: Path) -> bool:
     """Return whether there is an image at any depth of a folder, by suffix."""
-    return any(True for _ in _images_below(root, "", set()))
+    return root.is_dir() and any(map(is_image, entries_below(root)))
 
 
-def _split_folders(root: Path) -> dict[SplitName, Path]:
-    found: dict[SplitName, Path] = {}
-    for word in (each for each in SPLIT_ALIASES if (root / each).is_dir()):
-        name = SPLIT_ALIASES[word]
-        if name in found:
-            raise ValueError(f"folder {root} has both {found[name].name}/ and {word}/; keep one")
-        found[name] = root / word
-    if not found:
-        return {"train": root}
-    others = [each.name for each in _visible(root) if _is_folder(each) and each.name not in SPLIT_ALIASES]
-    if others:  # "train" is a class of CIFAR-100
-        first = next(iter(found.values())).name
+def _folder_of(name: str) -> str:
+    return name[: name.rstrip("/").rfind("/") + 1]
+
+
+def _by_folder(entries: Iterable[str]) -> Images:
+    images: Images = {}
+    for name in filter(is_image, entries):
+        images.setdefault(_folder_of(name), []).append(name)
+    return images
+
+
+def _class_folders(found: NamedSplits, split: SplitName) -> dict[str, str]:
+    """Return the class of each folder of a split: the first folder on its path, empty if there is none.
+
+    Folders that hold all splits, and those that name the split, are left out: also one in it of the same
+    name, as archives unpack, if all images are in it.
+    """
+    aboves = [each.above for own in found.values() for each in own.values() if each]
+    shared = os.path.commonpath(aboves) if aboves else ""
+    paths = {folder: _without_split(folder, named, shared) for folder, named in found[split].items()}
+    parts = {named.part for named in found[split].values() if named}
+    if len(parts) == 1 and all(path.startswith((*parts,)) for path in paths.values()):
+        paths = {folder: path.partition("/")[2] for folder, path in paths.items()}
+    return {folder: path.partition("/")[0] for folder, path in paths.items()}
+
+
+def _without_split(folder: str, named: NamedSplit | None, shared: str) -> str:
+    if named is None:
+        return folder
+    above = named.above.removeprefix(shared).lstrip("/")
+    return above + folder.removeprefix(named.above + named.part)
+
+
+def _by_class(root: Path, images: Images, class_of: Mapping[str, str]) -> Images:
+    found: Images = {}
+    for folder, name in sorted(class_of.items(), key=itemgetter(1)):
+        found.setdefault(normal_form(name), []).extend(images[folder])
+    if "" in found and len(found) > 1:
+        flat, inside = min(found[""]), list(found)[1]
         raise ValueError(
-            f"folder {root} has {first}/ and {min(others)}/, so it may be a split or a class; "
-            "put all classes into one train/ folder, or keep only train/, val/ and test/"
+            f"folder {root} has images next to its sub-folders ({flat}) and "
+            f"inside them ({inside}/); put all in sub-folders, one per class, or all in one folder"
         )
-    require_train(found, root)
-    return found
+    return {name: sorted(own, key=lambda each: each.replace("/", "\0")) for name, own in found.items()}
 
 
-def _list_classes(folder: Path, prefix: str) -> Classes:
-    entries = list(_visible(folder))
-    flat = [prefix + each.name for each in entries if is_image(each.name) and not _is_folder(each)]
-    found: Classes = {}
-    for name in sorted(each.name for each in entries if _is_folder(each)):
-        names = [*_images_below(folder / name, f"{prefix}{name}/", {_identity(folder)})]
-        if names:
-            found[name] = sorted(names, key=lambda each: each.replace("/", "\0"))  # folder by folder
-    if flat and found:
-        raise ValueError(
-            f"folder {folder} has images next to its sub-folders ({min(flat).removeprefix(prefix)}) and "
-            f"inside them ({min(found)}/); put all in sub-folders, one per class, or all in one folder"
-        )
-    return found or {"": sorted(flat)}
+def _without_images(entries: Iterable[str], read: Iterable[str]) -> list[str]:
+    """Return the folders with none of the images that are read, but not those inside of such folders."""
+    filled = {_folder_of(each) for each in read}
+    while above := {_folder_of(each) for each in filled} - filled:
+        filled |= above
+    empty = {each for each in entries if each.endswith("/")} - filled
+    return sorted(each for each in empty if _folder_of(each) not in empty)
 
 
-def _images_below(folder: Path, prefix: str, seen: set[tuple[int, int]]) -> Iterator[str]:
-    if _identity(folder) in seen:  # a symlink to a parent folder
-        return
-    seen.add(_identity(folder))
-    for entry in _visible(folder):
-        if _is_folder(entry):
-            yield from _images_below(folder / entry.name, f"{prefix}{entry.name}/", seen)
-        elif is_image(entry.name):
-            yield prefix + entry.name
+def _empty_note(folders: Sequence[str]) -> tuple[str, ...]:
+    if not folders:
+        return ()
+    more = f" and {len(folders) - MAX_LISTED:,} more" if len(folders) > MAX_LISTED else ""
+    return (f"no image is read from {', '.join(folders[:MAX_LISTED])}{more}",)
 
 
-def _identity(folder: Path) -> tuple[int, int]:
-    status = folder.stat()
-    return status.st_dev, status.st_ino
+def _interleave(found: Images) -> tuple[list[str], Labels | None]:
+    ranked = sorted((rank, name, each) for name, names in found.items() for rank, each in enumerate(names))
+    labels = None if "" in found else np.array([name for _, name, _ in ranked], object)
+    return [each for *_, each in ranked], labels
 
 
-def _visible(folder: Path) -> Iterator[os.DirEntry[str]]:
-    with os.scandir(folder) as entries:
-        yield from (entry for entry in entries if not entry.name.startswith("."))
-
-
-def _is_folder(entry: os.DirEntry[str]) -> bool:
-    with suppress(OSError):  # a loop of symlinks
-        return entry.is_dir()
-    return False
-
-
-def _interleave(found: Classes, classes: list[str]) -> tuple[list[str], NDArray[np.int64] | None]:
-    indices = {name: i for i, name in enumerate(classes)}
-    ranked = sorted(
-        (rank, indices[name], each) for name, names in found.items() for rank, each in enumerate(names)
-    )
-    labels = None if "" in found else np.array([label for _, label, _ in ranked], np.int64)
-    return [name for _, _, name in ranked], labels
-
-
-def _folder_split(root: Path, names: list[str], labels: NDArray[np.int64] | None) -> SourceSplit:
+def _folder_split(root: Path, names: list[str], labels: Labels | None) -> SourceSplit:
     return SourceSplit(
         num_images=len(names),
         read_range=lambda start, stop: (root / name for name in names[start:stop]),
@@ -144,4 +155,4 @@ def _folder_split(root: Path, names: list[str], labels: NDArray[np.int64] | None
 
 
 READERS["image"] = Reader(lambda path: is_image(path.name) and path.is_file(), read_image)
-READERS["folder"] = Reader(Path.is_dir, read_folder)
+READERS["folder"] = Reader(Path.is_dir, read_folder, has_columns=True)

@@ -86,9 +86,10 @@ def read_hub(
     name = repository.partition("/")[2]
     words: dict[SplitName, str] = {"train": "train", "test": test}
     files = {split: _download(name, repository, word) for split, word in words.items()}
-    splits, classes = splits_of({split: list(map(open_arrow, paths)) for split, paths in files.items()})
+    tables = {split: list(map(open_arrow, paths)) for split, paths in files.items()}
+    splits, columns = splits_of(tables, options)
     content_hash = hash_tree({f"{i} {file.name}": file for i, file in enumerate(chain(*files.values()))})
-    return with_class_names(Source(name, splits, (), content_hash, holdout, fixed=True), classes)
+    return with_class_names(Source(name, splits, (), content_hash, holdout, fixed=True), columns.names)
 
 
 def _download(name: str, repository: str, split: str) -> list[Path]:

@@ -1,8 +1,9 @@
-"""Tables in the Hugging Face layout, images {bytes, path} and class indices: Parquet and Arrow files."""
+"""Tables in the Hugging Face layout, images {bytes, path} and labels: Parquet and Arrow files."""
 
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain, groupby
 from operator import attrgetter
 from pathlib import Path
@@ -11,7 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 from isopix.core.text import naming
 from isopix.data.decode import RawImage
@@ -29,10 +29,10 @@ from isopix.data.sources.base import (
     source_of_files,
 )
 from isopix.data.sources.folder import has_images
+from isopix.data.sources.labels import LabelColumn, Labels, column_labels, find_label
 from isopix.storage.atomic import read_json
 
 ROWS_PER_BATCH = 256  # of Parquet, read at a time
-LABEL_NAMES = ("label", "labels", "fine_label")  # by preference, if several columns could be the label
 PARQUET_NAME = re.compile(r"[^.].*\.parquet", re.IGNORECASE)
 DICTIONARY = "dataset_dict.json"  # of `DatasetDict.save_to_disk`
 STATE = "state.json"  # of `Dataset.save_to_disk`
@@ -54,13 +54,13 @@ class Columns(NamedTuple):
     """The columns of images and labels of a table, and the class names in its metadata."""
 
     image: str
-    label: str | None
+    label: LabelColumn
     names: tuple[str, ...]
 
 
 def read_parquet(path: Path, options: ReadOptions) -> Source:
     """Read one file as the training split, or a folder of files by split (see `files_by_split`)."""
-    return _read(path, files_by_split(path, PARQUET_NAME), _parquet, options)
+    return _read(path, files_by_split(path, PARQUET_NAME, options), _parquet, options)
 
 
 def read_arrow(path: Path, options: ReadOptions) -> Source:
@@ -70,28 +70,33 @@ def read_arrow(path: Path, options: ReadOptions) -> Source:
     """
     shards = {
         name: [each for folder, own in groupby(files, attrgetter("parent")) for each in _saved(folder) or own]
-        for name, files in files_by_split(path, ARROW_NAME).items()
+        for name, files in files_by_split(path, ARROW_NAME, options).items()
     }
     return _read(path, shards if path.is_dir() else {"train": [path]}, open_arrow, options)
 
 
 def _read(path: Path, files: Files, opened: Callable[[Path], ColumnTable], options: ReadOptions) -> Source:
     tables = {name: list(map(opened, paths)) for name, paths in files.items()}
-    splits, classes = splits_of(tables)
-    outside = _outside(chain(*tables.values()))
-    return source_of_files(path, chain(*files.values()), splits, classes, options, outside)
+    splits, columns = splits_of(tables, options)
+    outside = _outside(chain(*tables.values()), columns.image)
+    source = source_of_files(path, chain(*files.values()), splits, columns.names, options, outside)
+    return replace(source, label_notes=(*columns.label.notes(), *source.label_notes))
 
 
 def splits_of(
-    tables: Mapping[SplitName, Sequence[ColumnTable]],
-) -> tuple[dict[SplitName, SourceSplit], tuple[str, ...]]:
-    """Return the splits, and the class names of the first table. Raises ValueError if columns differ."""
-    first = _columns(tables["train"][0])
+    tables: Mapping[SplitName, Sequence[ColumnTable]], options: ReadOptions
+) -> tuple[dict[SplitName, SourceSplit], Columns]:
+    """Return the splits, and the columns of the first table. Raises ValueError if images are in another."""
+    first = _columns(tables["train"][0], options)
     for table in chain(*tables.values()):
-        if _columns(table)[:2] != first[:2]:
+        if _image_column(table, options) != first.image:
             raise ValueError(f"{table.path} has other columns than {tables['train'][0].path}")
     splits = {name: joined([_split(each, first) for each in parts]) for name, parts in tables.items()}
-    return splits, first.names
+    labels = splits["train"].labels
+    if labels is None or (first.label.is_guess and len(set(labels.tolist())) == len(labels)):
+        splits = {key: replace(split, labels=None) for key, split in splits.items()}
+        first = first._replace(label=first.label.unread(options.label_column))
+    return splits, first
 
 
 def _split(table: ColumnTable, columns: Columns) -> SourceSplit:
@@ -99,12 +104,22 @@ def _split(table: ColumnTable, columns: Columns) -> SourceSplit:
         for structs in table.values(columns.image, start, stop):
             yield from _images(structs, table)
 
-    labels = None
-    if columns.label is not None:
-        chunks = table.values(columns.label, 0, table.num_rows)
-        found = [_integers(chunk, columns.label) for chunk in chunks]
-        labels = np.concatenate([np.zeros(0, np.int64), *found])
-    return SourceSplit(table.num_rows, read_range, lambda i: f"{table.path} row {i}", labels)
+    return SourceSplit(table.num_rows, read_range, lambda i: f"{table.path} row {i}", _labels(table, columns))
+
+
+def _labels(table: ColumnTable, columns: Columns) -> Labels | None:
+    """Return the labels of a table as those of the first one: class indices may be of other names."""
+    column = columns.label.name
+    if column is None or column not in table.schema.names:
+        return None
+    with naming(f"column '{column}' of labels of {table.path}"):
+        chunks = table.values(column, 0, table.num_rows)
+        labels = column_labels(pa.chunked_array([*chunks], table.schema.field(column).type))
+        own = _class_names(table, column)
+        if labels is None or not own or own == columns.names:
+            return labels
+        places = [columns.names.index(each) if each in columns.names else -1 for each in own]
+        return np.array([*places, -1])[labels]  # the last one is that of -1
 
 
 def _images(structs: pa.StructArray, table: ColumnTable) -> Iterator[RawImage]:
@@ -115,26 +130,28 @@ def _images(structs: pa.StructArray, table: ColumnTable) -> Iterator[RawImage]:
         yield table.path.parent / path if path else image.as_py() or b""
 
 
-def _integers(chunk: pa.Array, column: str) -> NDArray[np.int64]:
-    with naming(f"column '{column}' of labels"):
-        return np.asarray(chunk.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False))
-
-
-def _columns(table: ColumnTable) -> Columns:
-    """Return the first column {bytes, ...}, and the labels': a ClassLabel, a known name or only integers."""
-    schema = table.schema
-    images = [field.name for field in schema if pa.types.is_struct(field.type) and _has_bytes(field.type)]
-    if not images:
-        names = ", ".join(schema.names[:10])
-        raise ValueError(f"{table.path} has no image column of {{bytes, path}}; its columns: {names}")
+def _columns(table: ColumnTable, options: ReadOptions) -> Columns:
     features = _features(table)
-    integers = [field.name for field in schema if pa.types.is_integer(field.type)]
+    integers = [field.name for field in table.schema if pa.types.is_integer(field.type)]
     typed = [name for name in integers if features.get(name, {}).get("_type") == "ClassLabel"]
-    candidates = typed or integers
-    named = [name for name in LABEL_NAMES if name in candidates]
-    label = (named or candidates)[0] if named or len(candidates) == 1 else None
-    classes = features.get(label or "", {}).get("names") or ()
-    return Columns(images[0], label, tuple(classes.values() if isinstance(classes, Mapping) else classes))
+    label = find_label(str(table.path), table.schema, typed, options.label_column)
+    return Columns(_image_column(table, options), label, _class_names(table, label.name))
+
+
+def _image_column(table: ColumnTable, options: ReadOptions) -> str:
+    """Return the column of images: that of the options, or the first one of {bytes, ...}."""
+    images = [each.name for each in table.schema if pa.types.is_struct(each.type) and _has_bytes(each.type)]
+    wanted = options.image_column
+    if not images or (wanted and wanted not in images):
+        kind = f"column '{wanted}'" if wanted else "column"
+        names = ", ".join(table.schema.names[:10])
+        raise ValueError(f"{table.path} has no image {kind} of {{bytes, path}}; its columns: {names}")
+    return wanted or images[0]
+
+
+def _class_names(table: ColumnTable, column: str | None) -> tuple[str, ...]:
+    classes = _features(table).get(column or "", {}).get("names") or ()
+    return tuple(classes.values() if isinstance(classes, Mapping) else classes)
 
 
 def _has_bytes(kind: pa.StructType) -> bool:
@@ -191,10 +208,10 @@ def open_arrow(path: Path) -> ColumnTable:
     return ColumnTable(path, table.schema, table.num_rows, values, has_files=True)
 
 
-def _outside(tables: Iterator[ColumnTable]) -> Iterator[Path]:
+def _outside(tables: Iterator[ColumnTable], column: str) -> Iterator[Path]:
     """Yield the files of images that are not in their table."""
     for table in (each for each in tables if each.has_files):
-        for structs in table.values(_columns(table).image, 0, table.num_rows):
+        for structs in table.values(column, 0, table.num_rows):
             if structs.field("bytes").null_count:
                 yield from (image for image in _images(structs, table) if isinstance(image, Path))
 
@@ -217,5 +234,9 @@ def _is_arrow(path: Path) -> bool:
     return (is_saved or not has_images(path)) and bool(files_below(path, ARROW_NAME))
 
 
-READERS["parquet"] = Reader(lambda path: bool(files_below(path, PARQUET_NAME)), read_parquet)
-READERS["arrow"] = Reader(_is_arrow, read_arrow)
+def _is_parquet(path: Path) -> bool:
+    return not has_images(path) and bool(files_below(path, PARQUET_NAME))
+
+
+READERS["parquet"] = Reader(_is_parquet, read_parquet, has_columns=True)
+READERS["arrow"] = Reader(_is_arrow, read_arrow, has_columns=True)

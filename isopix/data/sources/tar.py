@@ -6,14 +6,14 @@ import re
 import tarfile
 from array import array
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import chain, groupby
 from operator import itemgetter
 from pathlib import Path
-
-import numpy as np
+from typing import Any
 
 from isopix.core.text import naming
-from isopix.data.decode import MAX_BYTES
+from isopix.data.decode import MAX_BYTES, image_suffixes, missing_packages
 from isopix.data.sources.base import (
     READERS,
     Reader,
@@ -25,7 +25,8 @@ from isopix.data.sources.base import (
     joined,
     source_of_files,
 )
-from isopix.data.sources.folder import IMAGE_SUFFIXES, has_images
+from isopix.data.sources.folder import has_images
+from isopix.data.sources.labels import LabelColumn, label_array, label_of
 from isopix.storage.atomic import read_regular
 
 CLASS_NAMES = "classnames.txt"  # beside the shards, one a line, as CLIP benchmark's datasets have it
@@ -38,33 +39,39 @@ Parts = dict[str, tarfile.TarInfo]  # the files of a sample by what follows the 
 def read_tar(path: Path, options: ReadOptions) -> Source:
     """Read one tar file as the training split, or a folder of them by split (see `files_by_split`).
 
-    A sample has one image, and an integer label in a .cls file or in a .json file (`label` or `cls`).
+    A sample has one image, and a label in a .cls file or in a .json file (`label` or `cls`).
     """
-    files, class_names = files_by_split(path, TAR_NAME), path / CLASS_NAMES
-    splits = {name: joined(list(map(_shard, shards))) for name, shards in files.items()}
+    files, class_names = files_by_split(path, TAR_NAME, options), path / CLASS_NAMES
+    splits = {name: joined([_shard(each, options) for each in shards]) for name, shards in files.items()}
     for name, split in splits.items():
         if not split.num_images:
-            allowed = " ".join(IMAGE_SUFFIXES)
+            allowed = " ".join(image_suffixes())
             raise ValueError(f"tar file {files[name][0]} has no images; allowed suffixes: {allowed}")
     classes: list[str] = []
     if class_names.is_file():
         with naming(f"file {class_names} of class names"):
             classes = read_regular(class_names).decode().splitlines()
     read = chain(*files.values(), [class_names] if classes else [])
-    return source_of_files(path, read, splits, classes, options)
+    source = source_of_files(path, read, splits, classes, options)
+    if source.splits["train"].labels is not None or source.label_notes:
+        return source
+    column = _columns(files["train"][0], options.label_column)
+    return replace(source, label_notes=column.notes())
 
 
-def _shard(path: Path) -> SourceSplit:
-    names, starts, sizes, labels = list[str](), array("q"), array("q"), array("q")
+def _shard(path: Path, options: ReadOptions) -> SourceSplit:
+    names, starts, sizes, labels = list[str](), array("q"), array("q"), list[object]()
     with naming(f"tar file {path}"), _open(path) as archive:
         for key, parts in _samples(archive):
-            image, label = _image(key, parts), _label(archive, parts)
+            image = _image(key, parts, options.image_column)
+            with naming(f"label of sample '{key}'"):
+                label = _label(archive, parts, options.label_column)
             if image is None and label is None:
                 continue  # a note beside the samples
             names.append(key if image is None else image.name)
             starts.append(0 if image is None else image.offset_data)
             sizes.append(0 if image is None else image.size)
-            labels.append(-1 if label is None else label)
+            labels.append(label)
 
     def read_range(start: int, stop: int) -> Iterator[bytes]:
         with naming(f"tar file {path}"), path.open("rb") as file:
@@ -75,7 +82,7 @@ def _shard(path: Path) -> SourceSplit:
                     raise ValueError("it was cut off while it was read")
                 yield content
 
-    return SourceSplit(len(names), read_range, lambda i: f"{path}/{names[i]}", np.array(labels, np.int64))
+    return SourceSplit(len(names), read_range, lambda i: f"{path}/{names[i]}", label_array(labels))
 
 
 def _open(path: Path) -> tarfile.TarFile:
@@ -112,31 +119,49 @@ def _key(name: str) -> tuple[str, str]:
     return folder + slash + stem, extension.lower()
 
 
-def _image(key: str, parts: Parts) -> tarfile.TarInfo | None:
+def _image(key: str, parts: Parts, wanted: str | None) -> tarfile.TarInfo | None:
     """Return the image of a sample: of one extension, or else of several, as in 0001.image.png."""
-    images = [extension for extension in parts if f".{extension.rpartition('.')[2]}" in IMAGE_SUFFIXES]
+    if wanted is not None:
+        return parts.get(wanted.lower())
+    suffixes = {*image_suffixes(), *missing_packages()}
+    images = [extension for extension in parts if f".{extension.rpartition('.')[2]}" in suffixes]
     plain = [extension for extension in images if "." not in extension] or images
     if len(plain) > 1:
-        raise ValueError(f"sample '{key}' has {len(plain)} images: {', '.join(plain[:5])}; allowed: one")
+        found = f"sample '{key}' has {len(plain)} images: {', '.join(plain[:5])}"
+        raise ValueError(f"{found}; allowed: one, or data.image_column={plain[0]}")
     return parts[plain[0]] if plain else None
 
 
-def _label(archive: tarfile.TarFile, parts: Parts) -> int | None:
-    kind = next((each for each in ("cls", "json") if each in parts), None)
-    file = None if kind is None else archive.extractfile(parts[kind])
-    if kind is None or file is None:
-        return None
-    with naming(f"file '{parts[kind].name}'"):
-        text = file.read().decode()
-        if kind == "cls":
-            return int(text)
-        fields = json.loads(text)
-    values = [fields.get(name) for name in LABEL_FIELDS] if isinstance(fields, dict) else []
-    return next((value for value in values if type(value) is int and abs(value) < 2**63), None)
+def _label(archive: tarfile.TarFile, parts: Parts, wanted: str | None) -> int | str | None:
+    if "cls" in parts and wanted is None:
+        text = _read(archive, parts, "cls").strip()
+        return int(text) if re.fullmatch(r"[-+]?\d{1,18}", text) else text or None
+    fields = _fields(archive, parts)
+    labels = (label_of(fields.get(name)) for name in ([wanted] if wanted else LABEL_FIELDS))
+    return next((each for each in labels if each is not None), None)
+
+
+def _fields(archive: tarfile.TarFile, parts: Parts) -> dict[str, Any]:
+    found = json.loads(_read(archive, parts, "json")) if "json" in parts else None
+    return found if isinstance(found, dict) else {}
+
+
+def _read(archive: tarfile.TarFile, parts: Parts, extension: str) -> str:
+    file = archive.extractfile(parts[extension])
+    assert file is not None, "it is a regular file"
+    return file.read().decode()
+
+
+def _columns(path: Path, wanted: str | None) -> LabelColumn:
+    """Return the fields of the first sample that may hold labels. Raises ValueError if another is wanted."""
+    with naming(f"tar file {path}"), _open(path) as archive:
+        fields = _fields(archive, next((parts for _, parts in _samples(archive)), {}))
+    others = [name for name, value in fields.items() if label_of(value) is not None]
+    return LabelColumn(wanted, others=tuple(others)).unread(wanted)
 
 
 def _claims(path: Path) -> bool:
-    return bool(files_below(path, TAR_NAME)) and (path.is_file() or not has_images(path))
+    return not has_images(path) and bool(files_below(path, TAR_NAME))
 
 
-READERS["tar"] = Reader(_claims, read_tar)
+READERS["tar"] = Reader(_claims, read_tar, has_columns=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from isopix.core.text import Table, format_duration, printable, similar_paths, spell_duration
+from isopix.core.text import Table, count_of, format_duration, printable, similar_paths, spell_duration
 
 
 @pytest.mark.parametrize(
@@ -38,6 +38,12 @@ def test_durations() -> None:
     times = (0.25, 65, 4000, 2 * 86400 - 1, 1_000_000)
     assert list(map(format_duration, times)) == ["0:00", "1:05", "1:06:40", "47:59:59", "11.6 days"]
     assert list(map(spell_duration, times)) == ["0.25 s", "1 min 5 s", "1 h 7 min", "48 h 0 min", "11.6 days"]
+
+
+def test_one_of_a_kind_is_singular() -> None:
+    counts = [(1, "class"), (2, "class"), (1, "test image"), (0, "seed"), (1000, "step")]
+    found = [count_of(*each) for each in counts]
+    assert found == ["1 class", "2 classes", "1 test image", "0 seeds", "1,000 steps"]
 
 
 def test_paths_next_to_a_missing_one(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ NOISE = _encode(Image.fromarray(np.random.default_rng(0).integers(0, 256, (64, 6
     ("data", "why"),
     [
         (b"", "empty file"),
-        (b"%!PS-Adobe-3.0 EPSF-3.0\n", "not a JPEG, PNG, WEBP, BMP, GIF or TIFF image"),
+        (b"%!PS-Adobe-3.0 EPSF-3.0\n", "not a JPEG, PNG, WEBP, BMP, GIF, TIFF"),
         (NOISE[:5000], "image file is truncated"),
         (_encode(Image.new("1", (5000, 5000))), "5000x5000 pixels, above the limit of 16,000,000"),
         (_encode(Image.new("F", (4, 4), 0.5), "TIFF"), "floating-point samples of unknown range"),

@@ -48,16 +48,14 @@ def _samples(*members: tuple[str, bytes]) -> Content:
 
 
 REFUSED: list[tuple[Content, str]] = [
-    ({"notes.txt": b""}, "has no images; allowed suffixes: .jpg .jpeg .png .webp .bmp .gif .tif .tiff"),
+    ({"notes.txt": b""}, "has no images; allowed suffixes: .jpg .jpeg .jpe .jfif .png"),
     ({"test/a.png": b""}, "has no split train, only test"),
-    (dict.fromkeys(["train/a.png", "val/a.png", "valid/a.png"], b""), "has both valid/ and val/; keep one"),
+    ({"train/a.png": b"", "test/notes.txt": b""}, "test has no images; allowed suffixes: "),
     (dict.fromkeys(["cat/a.png", "b.png"], b""), "images next to its sub-folders (b.png) and inside them"),
-    (dict.fromkeys(["train/a.png", "cat/a.png"], b""), "has train/ and cat/, so it may be a split or a"),
-    (dict.fromkeys(["train/cat/a.png", "test/cow/a.png"], b""), "class 'cow' of"),
-    ({"set.npz": {"x_test": IMAGES}}, "x_train"),
+    ({"set.npz": {"x_test": IMAGES}}, "has no split train, only test"),
+    ({"set.npz": {"mean": IMAGES}}, "it has no array x_train of images; its arrays: mean"),
     ({"set.npz": {"x_train": IMAGES / 255}}, "x_train is float64 [4, 6, 5, 3]; allowed: [n H W] of uint8"),
-    ({"set.npz": {"x_train": IMAGES, "y_train": LABELS[:3]}}, "y_train is int64 [3]; allowed: integers [4]"),
-    ({"set.npz": {"x_train": IMAGES, "y_train": LABELS, "class_names": ["cat"]}}, "label 1 has no class"),
+    ({"set.npz": {"x_train": IMAGES, "y_train": LABELS[:3]}}, "y_train is int64 [3]; allowed: classes [4]"),
     ({"set.npz": b"PK"}, "set.npz cannot be read: "),
     ({"a_trX.npy": CODES}, "has no kmeans_centers.npy or palette.npz"),
     (_codes(kmeans_centers=PALETTE * 2), "no colors [K 3] in the range of bytes"),
@@ -68,14 +66,9 @@ REFUSED: list[tuple[Content, str]] = [
     (_codes(a_trY=LABELS), "is int64 [4]; allowed: classes [2] or one-hot [2 C]"),
     ({"set.parquet": table(3).drop_columns("img")}, "no image column of {bytes, path}; its columns: label"),
     (_metadata("{"), "the metadata 'huggingface' of "),
-    (
-        {"set.parquet": table(2).set_column(1, "label", pa.array([0, 2**64 - 1], pa.uint64()))},
-        "column 'label' of labels cannot be read",
-    ),
     ({"train-0.parquet": table(3), "train-1.parquet": table(3, image="x")}, "1.parquet has other columns"),
     (_samples(("a.png", b""), ("a.jpg", b"")), "sample 'a' has 2 images: png, jpg; allowed: one"),
-    (_samples(("a.png", b""), ("a.cls", b"cat")), "file 'a.cls' cannot be read: invalid literal for int()"),
-    (_samples(("a.png", b""), ("a.json", b"[" * 10**5)), "file 'a.json' cannot be read"),
+    (_samples(("a.png", b""), ("a.json", b"[" * 10**5)), "label of sample 'a' cannot be read"),
     ({"train.tar.gz": gzip.compress(b"")}, "it is compressed, so that no image can be read by itself"),
 ]  # fmt: skip
 

@@ -12,7 +12,6 @@ import pytest
 from isopix.data import file_hashes
 from isopix.data.decode import RawImage, decode_image, read_content
 from isopix.data.sources.base import (
-    MAX_CLASSES,
     ReadOptions,
     Source,
     SourceSplit,
@@ -21,6 +20,7 @@ from isopix.data.sources.base import (
     joined,
     with_class_names,
 )
+from isopix.data.sources.labels import MAX_CLASSES
 from isopix.storage.provenance import hash_tree
 from tests.unit.data.refusal import refusal
 from tests.unit.data.shards import png, save_to_disk, table_of, write_arrow, write_tar
@@ -183,13 +183,25 @@ def test_identifiers_become_classes_that_keep_them_as_names() -> None:
     assert _labeled({"train": [0, 2, 2]}).classes == ("0", "1", "2")
     assert labels_of(_labeled({"train": [1, 0]}, ["cat", "dog"]).splits["train"]) == [1, 0]
     numbers = "labels of dataset 'set' are 4 different numbers from 3 to 1099511627776"
-    assert source.label_note.startswith(numbers)
+    assert source.label_notes[0].startswith(numbers)
 
 
-def test_labels_that_cannot_be_classes_are_missing_or_refused() -> None:
-    assert _labeled({"train": [-1, -1]}).splits["train"].labels is None
-    assert "no label from 0 on for 1 of 2 train images" in refusal(_labeled, {"train": [0, -5]})
-    assert "of 100,001 different classes" in refusal(_labeled, {"train": np.arange(MAX_CLASSES + 1) * 7})
+@pytest.mark.parametrize(
+    ("labels", "names", "note"),
+    [
+        ([-1, -1], (), ""),
+        ([0, -5], (), "1 of 2 train images of dataset 'set' have no label"),
+        (np.arange(MAX_CLASSES + 1) * 7, (), "they are of 100,001 different classes"),
+        ([0, 1], ["cat"], "label 1 has no class name; the dataset has 1 class name"),
+    ],
+)
+def test_labels_that_cannot_be_classes_are_left_out_with_a_note(
+    labels: Iterable[int], names: Iterable[str], note: str
+) -> None:
+    source = _labeled({"train": labels, "test": [0]}, names)
+    assert source.splits["train"].labels is None
+    assert note in "".join(source.label_notes)
+    assert bool(source.label_notes) == bool(note)
 
 
 def test_only_files_that_changed_are_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 
 from isopix.data import survey
+from isopix.data.dataset import DataConfig
 from isopix.data.decode import image_header
 from isopix.data.results import DataResult
 from isopix.data.survey import survey_source
@@ -42,7 +43,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_what_was_planted_is_found(folder: Path) -> None:
-    found = survey_source(str(folder))
+    found = survey_source(DataConfig(source=str(folder)))
     train, test = found.splits["train"], found.splits["test"]
     assert (train.images, train.examined, train.unreadable) == (15, 15, 1)
     assert train.classes == {"cats": 6, "dogs": 9}
@@ -69,7 +70,7 @@ def test_what_was_planted_is_found(folder: Path) -> None:
 
 def test_a_part_of_a_large_split_is_examined(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(survey, "NUM_RANGES", 3)
-    found = survey_source(str(folder), limit=5)
+    found = survey_source(DataConfig(source=str(folder)), limit=5)
     assert (found.splits["train"].images, found.splits["train"].examined) == (15, 3)
     images = [image for image, _ in found.survey.images]
     names = [found.survey.source.splits["train"].image_name(i) for i in (0, 5, 10)]

@@ -125,7 +125,7 @@ WRONG: dict[str, tuple[MaskLike, str]] = {
     "everything": ("rectangle:0,0,6,8", "hides every position; at least one must be visible"),
     "nothing": ("brush:1,99,99", r"mask brush:1,99,99 hides nothing \(image 0\)"),
     "floats": (torch.zeros(6, 8), r"mask is torch.float32 \[6, 8\]; allowed: bool"),
-    "too many": (torch.ones(2, 6, 8, dtype=torch.bool), "mask has 2 masks for 1 images; allowed: 1 or 1"),
+    "too many": (torch.ones(2, 6, 8, dtype=torch.bool), "2 masks for 1 image; allowed: 1 or 1"),
 }
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 import isopix
 from isopix.data.dataset import DataConfig, load_dataset
@@ -42,6 +43,20 @@ def test_the_tables_of_a_probe_have_every_layer(copy_of: Copy, name: str, masks:
     assert len(baselines.rows) == len(BASELINES) + 2
     assert found.measurement.baselines == found.baseline_accuracies
     assert len(list(found.figures())) == 1
+
+
+def test_a_run_without_labels_is_probed_by_a_column(pristine: Path, tmp_path: Path) -> None:
+    rows = [(f"{i}.png", Image.effect_noise((8, 8), 40 + i), "ab"[i % 2]) for i in range(60)]
+    for name, image, _ in rows:
+        image.save(tmp_path / name)
+    text = "\n".join(f"{name},{kind}" for name, _, kind in rows)
+    (tmp_path / "metadata.csv").write_text(f"file_name,kind\n{text}\n")
+    given = {"data": tmp_path, "layer": 0, **RIDGE}
+    message = "columns that may hold labels: kind; data.label_column=NAME .--label-column of a probe."
+    with pytest.raises(ValueError, match=message):
+        isopix.probe(pristine / "ar", **given)
+    found = isopix.probe(isopix.load(pristine / "ar", **CPU), label_column="kind", **given)
+    assert found.network.num_classes == 2
 
 
 @pytest.mark.parametrize("read", [{}, {"pool": "max", "features": "residual"}])

@@ -1,0 +1,120 @@
+"""Labels: the values that are classes, and the columns of a table that hold them."""
+
+import re
+import sys
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyarrow import types
+
+from isopix.core.text import count_of, normal_form
+
+LABEL_NAMES = ("label", "labels", "fine_label")  # by preference, if several columns could be the label
+# Words in the names of whole numbers that are no classes, unless there is also one of the second set.
+IDENTIFIERS = {"id", "ids", "idx", "index", "number", "width", "height", "size"}
+CLASSES = {"class", "label", "category", "target"}
+MAX_CLASSES = 100_000  # ImageNet-21k has 21,843
+MAX_INDEX = 1_000  # unnamed labels up to here are class indices, also if some are missing; above it, ids
+MAX_LISTED = 10  # columns in a note
+
+Labels = NDArray[Any]  # whole numbers, -1 where missing; or names of classes, None where missing
+
+
+class LabelColumn(NamedTuple):
+    """The column of labels, if there is one; whether it was guessed; and others that may hold labels."""
+
+    name: str | None
+    is_guess: bool = False
+    others: tuple[str, ...] = ()
+
+    def notes(self) -> tuple[str, ...]:
+        """Return a note of what was not read, or guessed."""
+        if not self.is_guess and not self.others:
+            return ()
+        read = f"labels are those of column '{self.name}'" if self.name else "no labels are read"
+        listed = ", ".join(self.others[:MAX_LISTED])
+        others = f"; columns that may hold labels: {listed}" if listed else ""
+        return (f"{read}{others}; data.label_column=NAME (--label-column of a probe) chooses one",)
+
+    def unread(self, wanted: str | None) -> "LabelColumn":
+        """Return that this column is not read. Raises ValueError if it was `wanted`."""
+        if wanted is not None:
+            raise ValueError(f"column '{wanted}' has no labels; allowed: whole numbers, strings and booleans")
+        return LabelColumn(None, others=tuple(each for each in (self.name, *self.others) if each))
+
+
+def find_label(where: str, schema: pa.Schema, typed: Collection[str], wanted: str | None) -> LabelColumn:
+    """Return the column `wanted`; or else the one that is typed as labels, or has a name of labels; or else
+    guess that it is the only one of whole numbers. Raises ValueError if there is no column `wanted`.
+    """
+    if wanted is not None:
+        if wanted not in schema.names:
+            raise ValueError(f"{where} has no column '{wanted}'; its columns: {', '.join(schema.names)}")
+        return LabelColumn(wanted)
+    integers = [field.name for field in schema if types.is_integer(field.type)]
+    plain = [field.name for field in schema if _is_plain(field.type)]
+    groups = [typed] if typed else [integers, plain]
+    named = [name for group in groups for name in LABEL_NAMES if name in group]
+    if named or len(typed) == 1:
+        label = (named or [*typed])[0]
+        return LabelColumn(label, others=tuple(each for each in typed if each != label))
+    is_guess = not typed and len(integers) == 1 and not _is_identifier(integers[0])
+    guess = integers[0] if is_guess else None
+    return LabelColumn(guess, is_guess, tuple(each for each in plain if each != guess))
+
+
+def _is_plain(kind: pa.DataType) -> bool:
+    kind = kind.value_type if types.is_dictionary(kind) else kind
+    is_number = types.is_primitive(kind) and not types.is_temporal(kind)
+    return is_number or types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
+
+
+def _is_identifier(column: str) -> bool:
+    words = {word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", column)}
+    return bool(words & IDENTIFIERS) and not words & CLASSES
+
+
+def column_labels(column: pa.ChunkedArray) -> Labels | None:
+    """Return the labels of a column; None if it has other values, such as fractions or lists."""
+    if types.is_integer(column.type):
+        with suppress(pa.ArrowInvalid):
+            return np.asarray(column.cast(pa.int64()).fill_null(-1).to_numpy())
+    values = column.to_pylist()
+    is_label = (each is None or each != each or label_of(each) is not None for each in values)  # noqa: PLR0124
+    return label_array(values) if all(is_label) else None
+
+
+def label_array(values: Iterable[object]) -> Labels:
+    """Return values as labels; those that are none are missing."""
+    labels = list(map(label_of, values))
+    if any(isinstance(each, str) for each in labels):
+        return np.array(labels, object)
+    return np.array([-1 if each is None else each for each in labels], np.int64)
+
+
+def label_of(value: object) -> int | str | None:
+    """Return a whole number; or a string or a bool as the name of a class; None for any other value."""
+    if isinstance(value, bool | str):
+        return sys.intern(normal_form(str(value)))
+    is_whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+    return int(value) if is_whole and abs(value) < 2**63 else None  # type: ignore[arg-type, call-overload]
+
+
+def class_keys(labels: Collection[Any], names: Sequence[str]) -> Sequence[Any]:
+    """Return the label of each class. Raises ValueError for labels that are none of the classes."""
+    if any(isinstance(each, str) for each in labels):
+        keys: Sequence[Any] = names or sorted(labels)
+    elif names or max(labels, default=0) <= MAX_INDEX:
+        keys = range(len(names) or max(labels, default=-1) + 1)
+    else:
+        keys = sorted(labels)
+    if unknown := {*labels}.difference(keys):
+        count = count_of(len(names), "class name")
+        raise ValueError(f"label {min(unknown)} has no class name; the dataset has {count}")
+    if len(keys) > MAX_CLASSES and not names:
+        raise ValueError(f"they are of {len(keys):,} different classes; allowed: up to {MAX_CLASSES:,}")
+    return keys

@@ -1,0 +1,126 @@
+"""Files that are read as images, and notes of all others: nothing is left out without a word."""
+
+import io
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image, features
+
+from isopix.data import decode
+from isopix.data.dataset import DataConfig, load_dataset
+from isopix.data.sources.base import Source
+from isopix.data.sources.entries import SYSTEM_NAMES
+from isopix.verbs.data import data_show
+from tests.unit.data.refusal import refusal
+from tests.unit.data.shards import encoded, table, write_tar
+from tests.unit.data.test_sources import read, train
+
+HEIF = "pip install 'isopix[heif]'"
+
+
+@pytest.fixture(autouse=True)
+def package(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """A stand-in for the package pillow-heif, which is not installed."""
+    monkeypatch.setitem(sys.modules, "pillow_heif", None)
+    _forget_packages()
+    yield ModuleType("pillow_heif")
+    _forget_packages()
+
+
+def _forget_packages() -> None:
+    for each in (decode.readable_formats, decode.image_suffixes):
+        each.cache_clear()
+
+
+def _files(root: Path, *names: str) -> Path:
+    for number, name in enumerate(names):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(encoded(number))
+    return root
+
+
+def _names(source: Source) -> list[str]:
+    split = source.splits["train"]
+    return sorted(Path(split.image_name(i)).name for i in range(split.num_images))
+
+
+def test_all_other_files_and_folders_without_images_are_named(tmp_path: Path) -> None:
+    images = ["cat/a.JPG", "cat/b.jfif", "cat/c.jpe", "cat/d.pgm"]
+    root = _files(tmp_path, *images, "cat/1.svg", "cat/2.svg", "notes", "dog/3.HEIC", "dog/4.heif")
+    (root / "bird" / "nest").mkdir(parents=True)
+    source = read(root)
+    assert (_names(source), source.classes) == (["a.JPG", "b.jfif", "c.jpe", "d.pgm"], ("cat",))
+    counts = f"2 .svg, 1 without suffix, 1 .heic ({HEIF}), 1 .heif ({HEIF})"
+    notes = (f"files of {root} that are not read: {counts}", "no image is read from bird/, dog/")
+    assert source.notes == notes
+    assert data_show(root).warnings == notes
+    assert load_dataset(DataConfig(source=str(root), rows=8, cols=8, holdout=0.0)).notes == notes
+
+
+def test_folders_and_files_of_systems_are_ignored(tmp_path: Path) -> None:
+    system = [f"{name.title()}/b.png" for name in SYSTEM_NAMES if "." not in name]
+    hidden = [
+        "$RECYCLE.BIN/b.png",
+        "cat/@eaDir/b.png",
+        "cat/.ipynb_checkpoints/b.png",
+        "cat/._a.png",
+        "Thumbs.db",
+    ]
+    source = read(_files(tmp_path, "cat/a.png", *system, *hidden))
+    assert (_names(source), source.classes, source.notes) == (["a.png"], ("cat",), ())
+
+
+def test_photos_beside_a_table_are_read_and_the_table_is_named(tmp_path: Path) -> None:
+    pq.write_table(table(3), _files(tmp_path, "a.png") / "0.parquet")
+    assert _names(read(tmp_path)) == ["a.png"]
+    assert read(tmp_path).notes == (f"files of {tmp_path} that are not read: 1 .parquet",)
+    assert train(tmp_path / "0.parquet").num_images == 3
+    (tmp_path / "a.png").rename(tmp_path / "._a.png")
+    _files(tmp_path, "README.md")
+    assert read(tmp_path).splits["train"].num_images == 3
+    assert read(tmp_path).notes == (f"files of {tmp_path} that are not read: 1 .md",)
+
+
+@pytest.mark.skipif("avif" not in features.modules or not features.check("avif"), reason="Pillow has no AVIF")
+def test_avif_is_read_where_pillow_has_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    buffer = io.BytesIO()
+    Image.new("RGB", (8, 8), (200, 10, 10)).save(buffer, "AVIF", quality=100)
+    _files(tmp_path, "b.png")
+    (tmp_path / "a.avif").write_bytes(buffer.getvalue())
+    assert _names(read(tmp_path)) == ["a.avif", "b.png"]
+    assert decode.decode_image(buffer.getvalue(), 1).getpixel((4, 4)) == pytest.approx((200, 10, 10), abs=3)
+    monkeypatch.setattr(features, "check", lambda name: False)
+    _forget_packages()
+    assert _names(read(tmp_path)) == ["b.png"]
+    assert read(tmp_path).notes == (
+        f"files of {tmp_path} that are not read: 1 .avif (pip install 'pillow>=11.3')",
+    )
+
+
+def test_heif_is_read_with_its_package(
+    tmp_path: Path, package: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The stand-in reads a file of HEIF's first bytes as one gray pixel; without it, the package is named."""
+    content = b"\0\0\0\x18ftypheic"
+    assert refusal(decode.decode_image, content, 1) == f"a HEIF image, which needs {HEIF}"
+    write_tar(tmp_path / "t" / "0.tar", [("a.png", encoded(0)), ("b.heic", content)])
+    assert train(tmp_path / "t").num_images == 2
+    gray = Image.new("L", (1, 1), 77)
+    package.register_heif_opener = (
+        lambda: (  # type: ignore[attr-defined]
+            monkeypatch.setitem(
+                Image.OPEN, "HEIF", (lambda file, name: gray, lambda start: start[4:12] == content[4:])
+            ),
+            monkeypatch.setattr(Image, "ID", [*Image.ID, "HEIF"]),
+        )
+    )
+    monkeypatch.setitem(sys.modules, "pillow_heif", package)
+    _forget_packages()
+    _files(tmp_path / "f", "b.png", "b.HEIC").joinpath("a.heic").write_bytes(content)
+    assert _names(read(tmp_path / "f")) == ["a.heic", "b.HEIC", "b.png"]
+    assert read(tmp_path / "f").notes == ()
+    assert decode.decode_image(content, 1).getpixel((0, 0)) == (77, 77, 77)
