@@ -20,8 +20,10 @@ from isopix.core import text
 RawImage = Path | bytes | NDArray[Any]  # a file, an encoded image, or pixels [H W], [H W 3], [H W 4]
 
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
-SUFFIXES = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")
-SUFFIXES += (".ppm", ".pgm", ".pbm", ".pnm")
+SUFFIXES = (
+    *(".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff"),
+    *(".ppm", ".pgm", ".pbm", ".pnm"),
+)
 PACKAGES = {"AVIF": "pip install 'pillow>=11.3'", "HEIF": "pip install 'isopix[heif]'"}
 OPTIONAL = {".avif": "AVIF", ".heic": "HEIF", ".heif": "HEIF", ".hif": "HEIF"}  # formats of packages
 LOSSY = re.compile(rb"\xff\xd8|RIFF....WEBP|....ftyp", re.DOTALL)  # JPEG, WebP, AVIF and HEIF
