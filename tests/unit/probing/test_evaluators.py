@@ -94,8 +94,8 @@ def test_a_probe_of_other_images_reads_these(tmp_path: Path) -> None:
         data=replace(ALONE.data, source=str(images)),
         evaluators=(evaluators.LinearProbe(source="digits", num_train=50, num_val=20),),
     )
-    folder = run(recipe, tmp_path / "run")
-    assert {each["probe_images"] for each in validations(folder)} == {20}
+    folder = train(recipe, tmp_path / "run").run
+    assert {each["probe_images"] for each in logged(folder.path, split="validation")} == {20}
     saved = json.loads(files(folder)["step-00000012.json"])
     assert (saved["measurement"]["data"], saved["classes"]) == ("digits", 10)
 

@@ -151,7 +151,7 @@ def test_a_run_resumes_where_its_images_are(tmp_path: Path, run: Path) -> None:
         assert refusal(call, run).startswith(line)
     assert isopix.resume(run, data=after, device="cpu").finished
     assert (run / LAST / "model.safetensors").read_bytes() == weights
-    notes = [each["text"] for each in log.read_log(run / "log.jsonl") if each["kind"] == "note"]
+    notes = [each["text"] for each in logged(run, kind="note")]
     assert f"the images of {before} are now at {after}" in notes
     assert load_run(run, device=CPU).recipe.data.source == str(after)
     assert isopix.resume(tuned, data=after, device="cpu").finished  # it was: only the place is recorded
