@@ -95,9 +95,7 @@ REFUSED = {
     # Data.
     f"{NEW} --data cifar11": ("no file or folder 'cifar11' " + NO_DATA.format("did you mean 'cifar10'? ")),
     f"{NEW} --data=": "no file or folder '' " + NO_DATA.format(""),
-    f"{NEW} --data nothing": (
-        "folder nothing has no images; allowed suffixes: .jpg .jpeg "
-    ),
+    f"{NEW} --data nothing": ("folder nothing has no images; allowed suffixes: .jpg .jpeg "),
     f"{NEW} --data ar": f"ar is a run folder; give {SOURCES}",
     "finetune ar --out r --data flat": NO_CLASSES,
     "evaluate tuned --data photos": "has the classes cats, dogs; those of the run are 0, 1, 2, 3, 4 ...",
