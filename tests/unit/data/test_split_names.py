@@ -10,6 +10,7 @@ import pytest
 
 from isopix.data.sources.base import ReadOptions, Source, find_reader
 from isopix.data.sources.split_names import SplitReading
+from isopix.verbs.data import data_show
 from tests.unit.data.refusal import refusal
 from tests.unit.data.shards import encoded, save_to_disk, table, write_arrow, write_tar
 
@@ -150,8 +151,8 @@ def test_what_has_two_readings_is_refused_with_both(
     assert "data.splits=names (" in refused
     assert "data.splits=none (" in refused
     assert _sizes(_read(root, "names")) == sizes
-    none = _read(root, "none")
-    assert _sizes(none) == {"train": len(names.split())}
+    none, shown = _read(root, "none"), data_show(root, "data.splits=none")
+    assert _sizes(none) == {"train": len(names.split())} == {"train": shown.splits["train"].images}
     if kind == "folder":
         assert list(none.classes) == sorted({each.split("/")[0] for each in names.split()})
 
