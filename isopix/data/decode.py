@@ -52,6 +52,7 @@ def decode_image(content: bytes | NDArray[Any], min_side: int) -> Image.Image:
 
 def upright_rgb(image: Image.Image) -> Image.Image:
     """Return an opened image as `decode_image` does."""
+    image.load()  # Pillow turns TIFF files here, and removes their tag
     transpose = UPRIGHT.get(_orientation(image))
     rgb = _to_rgb(image)
     return rgb if transpose is None else rgb.transpose(transpose)
@@ -62,7 +63,9 @@ def image_header(content: bytes | NDArray[Any]) -> tuple[int, int, str, str]:
     if isinstance(content, np.ndarray):
         return content.shape[1], content.shape[0], "array", Image.fromarray(content).mode
     with _opened(content) as image:
-        width, height = image.size[::-1] if _orientation(image) in (5, 6, 7, 8) else image.size
+        # Pillow gives the size of the upright image for TIFF files alone.
+        is_lying = image.format != "TIFF" and _orientation(image) in (5, 6, 7, 8)
+        width, height = image.size[::-1] if is_lying else image.size
         return width, height, image.format or "unknown", image.mode
 
 

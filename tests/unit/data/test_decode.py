@@ -5,9 +5,9 @@ import io
 
 import numpy as np
 import pytest
-from PIL import Image, ImageOps
+from PIL import Image
 
-from isopix.data.decode import content_number, decode_image, failure_reason
+from isopix.data.decode import content_number, decode_image, failure_reason, image_header, upright_rgb
 
 
 def _encode(image: Image.Image, kind: str = "PNG", **options: object) -> bytes:
@@ -42,14 +42,24 @@ def test_conversion_rule(data: bytes | np.ndarray, pixel: tuple[int, ...]) -> No
     assert decode_image(data, 1).getpixel((0, 0)) == pixel
 
 
+LYING = np.random.default_rng(0).integers(0, 256, (3, 5, 3), dtype=np.uint8)
+TURNED = LYING.swapaxes(0, 1)
+UPRIGHT = [LYING, LYING[:, ::-1], LYING[::-1, ::-1], LYING[::-1]]  # by the EXIF tag, from 1 on
+UPRIGHT += [TURNED, TURNED[:, ::-1], TURNED[::-1, ::-1], TURNED[::-1]]
+
+
+@pytest.mark.parametrize("kind", ["PNG", "TIFF"])
 @pytest.mark.parametrize("orientation", range(1, 9))
-def test_exif_orientation_is_applied(orientation: int) -> None:
-    lying = Image.fromarray(np.random.default_rng(0).integers(0, 256, (3, 5, 3), dtype=np.uint8))
-    exif = Image.Exif()
+def test_exif_orientation_is_applied_once(orientation: int, kind: str) -> None:
+    """Pillow turns TIFF files when their pixels are read, and no others."""
+    exif, expected = Image.Exif(), UPRIGHT[orientation - 1]
     exif[0x0112] = orientation
-    data = _encode(lying, exif=exif)
-    expected = ImageOps.exif_transpose(Image.open(io.BytesIO(data)))
-    assert np.array_equal(np.asarray(decode_image(data, 1)), np.asarray(expected))
+    data = _encode(Image.fromarray(LYING), kind, exif=exif)
+    opened, loaded = Image.open(io.BytesIO(data)), Image.open(io.BytesIO(data))
+    loaded.load()
+    for image in (decode_image(data, 1), upright_rgb(opened), upright_rgb(loaded)):
+        assert np.asarray(image).tolist() == expected.tolist()
+    assert image_header(data)[:2] == (expected.shape[1], expected.shape[0])
 
 
 def test_a_large_jpeg_is_decoded_no_smaller_than_asked_for() -> None:
