@@ -131,7 +131,7 @@ def _examine(job: tuple[decode.RawImage, bool]) -> ImageFacts | str:
     try:
         content = decode.read_content(raw)
         header = decode.image_header(content)
-        rgb = decode.decode_image(content, 2 * PICTURE_SIDE if is_kept else DECODED)
+        rgb, _ = decode.decode_image(content, 2 * PICTURE_SIDE if is_kept else DECODED)
         thumbnail = np.asarray(rgb.resize((THUMBNAIL, THUMBNAIL), Image.Resampling.BOX))
         return ImageFacts(
             *header, decode.content_number(content, rgb), thumbnail, _picture(rgb) if is_kept else None

@@ -13,7 +13,6 @@ from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
 from isopix.core.text import naming
-from isopix.data.decode import MAX_PIXELS
 from isopix.data.sources.base import (
     DATASETS,
     READERS,
@@ -42,19 +41,19 @@ def read_npz(path: Path, options: ReadOptions) -> Source:
     """
     with naming(f"dataset file {path}"), np.load(path, allow_pickle=False) as arrays:
         names = [each for each in SPLIT_NAMES if each == "train" or f"x_{each}" in arrays]
-        splits = {name: _npz_split(path, name, arrays) for name in names}
+        splits = {name: _npz_split(path, name, arrays, options.max_pixels) for name in names}
         classes = arrays["class_names"].astype(str).flatten().tolist() if "class_names" in arrays else []
         source = Source(path.stem, splits, (), hash_files({path.name: path})[path.name])
         return with_class_names(source, classes)
 
 
-def _npz_split(path: Path, name: str, arrays: Mapping[str, NDArray[Any]]) -> SourceSplit:
+def _npz_split(path: Path, name: str, arrays: Mapping[str, NDArray[Any]], max_pixels: int) -> SourceSplit:
     where, labels = f"{path} x_{name}", arrays.get(f"y_{name}")
     with _opened(path, f"x_{name}") as (_, (shape, _, dtype)):
         color = len(shape) == 4 and shape[3] in (3, 4) and dtype == np.uint8
         gray = len(shape) == 3 or (len(shape) == 4 and shape[3] == 1)
-    allowed = f"[n H W] of uint8 or uint16, [n H W 3|4] of uint8, up to {MAX_PIXELS:,} pixels"
-    if dtype not in (np.uint8, np.uint16) or not (gray or color) or not 0 < prod(shape[1:3]) <= MAX_PIXELS:
+    allowed = f"[n H W] of uint8 or uint16, [n H W 3|4] of uint8, up to {max_pixels:,} pixels"
+    if dtype not in (np.uint8, np.uint16) or not (gray or color) or not 0 < prod(shape[1:3]) <= max_pixels:
         raise ValueError(f"x_{name} is {dtype} {list(shape)}; allowed: {allowed}")
     if labels is not None and (labels.size != shape[0] or labels.dtype.kind not in "iu"):
         raise ValueError(f"y_{name} is {labels.dtype} {list(labels.shape)}; allowed: integers [{shape[0]}]")

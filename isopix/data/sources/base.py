@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from isopix.core import choices
 from isopix.core.text import command_line, did_you_mean, similar_paths
 from isopix.data.augment import AugmentationSpec
-from isopix.data.decode import RawImage
+from isopix.data.decode import MAX_PIXELS, RawImage
 from isopix.data.file_hashes import hash_names
 from isopix.data.formats import FORMATS, local_formats
 from isopix.storage.provenance import hash_bytes
@@ -78,6 +78,7 @@ class ReadOptions:
     cols: int = 32
     placements: int = 6  # of each digit on this canvas
     index: Path | None = None  # where hashes of files are kept (`hash_names`)
+    max_pixels: int = MAX_PIXELS  # of an image
 
 
 class Reader(NamedTuple):
