@@ -37,6 +37,7 @@ class ImageFacts(NamedTuple):
     content_hash: int  # that of its copies too, as `content_number`
     thumbnail: UInt8[np.ndarray, "8 8 3"]  # the whole image, averaged
     picture: Image.Image | None  # at most PICTURE_SIDE wide and high
+    largest: int  # sample of an image of 16 bits or more
 
 
 @dataclass
@@ -131,11 +132,10 @@ def _examine(job: tuple[decode.RawImage, bool]) -> ImageFacts | str:
     try:
         content = decode.read_content(raw)
         header = decode.image_header(content)
-        rgb, _ = decode.decode_image(content, 2 * PICTURE_SIDE if is_kept else DECODED)
+        rgb, largest = decode.decode_image(content, 2 * PICTURE_SIDE if is_kept else DECODED)
         thumbnail = np.asarray(rgb.resize((THUMBNAIL, THUMBNAIL), Image.Resampling.BOX))
-        return ImageFacts(
-            *header, decode.content_number(content, rgb), thumbnail, _picture(rgb) if is_kept else None
-        )
+        number, picture = decode.content_number(content, rgb), _picture(rgb) if is_kept else None
+        return ImageFacts(*header, number, thumbnail, picture, largest)
     except Exception as error:  # damaged files raise OSError, ValueError, SyntaxError, struct.error and more
         return decode.failure_reason(error)
 
@@ -154,6 +154,10 @@ def _result(
 ) -> results.DataResult:
     sizes, facts = survey.sizes.most_common(), [facts for _, facts in survey.images]
     formats = Counter((each.format, each.mode) for each in facts)
+    try:
+        dark = decode.range_note(max((each.largest for each in facts), default=0), None)
+    except ValueError as error:  # training refuses them
+        dark = str(error)
     return results.DataResult(
         source=source,
         limit=limit,
@@ -170,6 +174,7 @@ def _result(
         duplicates={kind: _duplicates(survey, groups) for kind, groups in survey.duplicates.items()},
         unreadable=tuple(survey.bad_files[:LISTED]),
         survey=survey,
+        warnings=tuple(filter(None, [dark])),
     )
 
 

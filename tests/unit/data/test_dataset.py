@@ -15,6 +15,7 @@ from isopix.core.random import generator
 from isopix.data.dataset import DataConfig, ImageDataset, image_names, load_dataset
 from isopix.data.sources.base import is_known_source, remember_source, require_known_source
 from isopix.data.splits import balanced_subset, count_or_fraction
+from isopix.data.survey import survey_source
 from tests.unit.data.conftest import Draw
 from tests.unit.data.refusal import refusal
 
@@ -67,11 +68,14 @@ def test_16_bit_images_that_use_fewer_are_noted_and_light_by_data_white(tmp_path
         dark, cached = load(path), load(path)
         assert [each for each in dark.notes if "sample is 4,080 of 65,535; data.white=4095" in each]
         assert cached.notes == dark.notes
+        assert survey_source(str(path)).warnings == tuple(dark.notes[:1])
         light = load(path, white=4095, holdout=0.0)
         assert not light.notes
         assert light.fingerprint != load(path, holdout=0.0).fingerprint
         assert _pixels(light.train.images[:, 0]) == sorted(each.astype(np.uint8).tobytes() for each in levels)
-        assert "above 255 would be black; data.white=255" in refusal(load, tmp_path / f"eight{form}")
+        black = refusal(load, tmp_path / f"eight{form}")
+        assert "above 255 would be black; data.white=255" in black
+        assert survey_source(str(tmp_path / f"eight{form}")).warnings == (black,)
 
 
 def test_random_crops_follow_the_seed_of_the_data(classes: Path) -> None:
