@@ -77,6 +77,10 @@ class CodecSpec(Part, noun="codec"):
     def fit(self, images: ImageSequence, grid: Grid, seed: int) -> Codec:
         """Return the codec, fitted to training images if need be. Raises ValueError if that is impossible."""
 
+    def fitted(self: S, codec: Codec) -> S:
+        """Return these settings as they are true of the codec that was fitted to images."""
+        return self
+
     @abc.abstractmethod
     def from_state(self, tensors: Mapping[str, Tensor], grid: Grid) -> Codec:
         """Return the codec of a checkpoint. Raises KeyError with the tensor's name if it has none."""

@@ -98,15 +98,13 @@ def fit_palette(
 ) -> PaletteFit:
     """Return the colors of least squared error that k-means (Lloyd, k-means++) finds, in whole levels.
 
-    Many distinct colors are first averaged in bins, which become finer. Images in any order give the same.
+    Images with fewer distinct colors give just these. Many are first averaged in bins, which become finer.
+    Images in any order give the same.
     """
     check_num_colors(num_colors)
     histogram = images if isinstance(images, ColorHistogram) else count_colors(images)
-    distinct = len(histogram.counts)
-    if num_colors > distinct:
-        found = f"the images have only {distinct} distinct colors"
-        raise ValueError(f"{num_colors} colors requested, but {found}")
-    if num_colors == distinct:
+    num_colors = min(num_colors, len(histogram.counts))
+    if num_colors == len(histogram.counts):
         centers, iterations = histogram.colors, 0
     else:
         centers, iterations = _cluster(histogram, num_colors, seed)

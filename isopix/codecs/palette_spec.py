@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from isopix.codecs import kmeans, nearest_color
-from isopix.codecs.base import CodecSpec
+from isopix.codecs.base import Codec, CodecSpec
 from isopix.codecs.palette import COLOR_TENSOR, Palette
 from isopix.core.choices import Range
 from isopix.core.registry import register
@@ -119,7 +119,7 @@ class PaletteSpec(CodecSpec):
     patch_size = 1
 
     num_colors: Annotated[int, Range(low=2, high=nearest_color.MAX_COLORS)] = 512
-    """Number of colors."""
+    """Number of colors; if the training images have fewer, as gray ones do, these are the palette."""
     palette_file: str | None = None
     """Palette file; null: fitted to the training images."""
 
@@ -138,14 +138,16 @@ class PaletteSpec(CodecSpec):
     def fit(self, images: ImageSequence, grid: Grid, seed: int) -> Palette:
         if self.palette_file is not None:
             return self.build(grid, read_palette(Path(self.palette_file)).colors)
-        try:
-            colors = kmeans.fit_palette(images, self.num_colors, seed=seed).colors
-        except ValueError as error:
-            raise ValueError(f"codec.num_colors: {error}") from None
-        return self.build(grid, colors)
+        palette = Palette(kmeans.fit_palette(images, self.num_colors, seed=seed).colors, grid)
+        if palette.vocab_size == 1:
+            raise ValueError("all pixels of the training images have one color; a palette needs two")
+        return palette
+
+    def fitted(self, codec: Codec) -> "PaletteSpec":
+        return replace(self, num_colors=codec.vocab_size)
 
     def from_state(self, tensors: Mapping[str, Tensor], grid: Grid) -> Palette:
-        return self.build(grid, tensors[COLOR_TENSOR].view(torch.float32))
+        return Palette(tensors[COLOR_TENSOR].view(torch.float32), grid)
 
     def placeholder(self, grid: Grid) -> Palette:
         index = torch.arange(self.num_colors)

@@ -13,7 +13,8 @@ import functools
 import inspect
 import multiprocessing
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Annotated, Any, Generic, TypeVar, get_args, get_origin, get_type_hints
@@ -126,7 +127,22 @@ class _Arguments(Generic[R]):
         kwargs = bound.kwargs
         for name, cls in self.flat.items():
             kwargs[name] = cls(**{field.name: kwargs.pop(field.name) for field in dataclasses.fields(cls)})
-        return self.function(*bound.args, **kwargs)
+        with float32_default():
+            return self.function(*bound.args, **kwargs)
+
+
+@contextmanager
+def float32_default() -> Iterator[None]:
+    """Make float32 PyTorch's default, whatever a caller has set: weights and random draws depend on it."""
+    torch: Any = sys.modules.get("torch")  # without it there is no other default
+    default = torch and torch.get_default_dtype()
+    if default:
+        torch.set_default_dtype(torch.float32)
+    try:
+        yield
+    finally:
+        if default:
+            torch.set_default_dtype(default)
 
 
 def _spread(name: str, settings: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:

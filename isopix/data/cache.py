@@ -30,7 +30,7 @@ BadImages = dict[SplitName, list[Any]]  # index and reason of each; paths may ch
 Configs = Mapping[SplitName, PreprocessConfig]
 
 CONTENT_VERSION = 3  # raise it when the same source and preprocessing would give other pixels
-FILES_VERSION = 4  # raise it when they would be in other files
+FILES_VERSION = 5  # raise it when they would be in other files
 # `auto` encodes what would be larger than both as pixels: below the first, decoding costs more than it saves.
 MIN_ENCODED = 4 * 2**30  # bytes
 MAX_DISK_FRACTION = 0.25  # of the free bytes of the cache's disk
@@ -46,6 +46,7 @@ class CachedSource:
     content_hash: str
     splits: dict[SplitName, Split]
     bad_files: tuple[BadFile, ...]
+    largest: int = 0  # sample of the images of 16 bits or more
 
 
 def cached_source(
@@ -73,7 +74,7 @@ def cached_source(
         manifest = read_manifest(folders[store])
         assert manifest is not None, "it has just been written"
     splits, bad_files = _read(folders[store], source, configs, store, manifest["bad_files"])
-    return CachedSource(folders[store].name, content_hash, splits, bad_files)
+    return CachedSource(folders[store].name, content_hash, splits, bad_files, manifest["largest"])
 
 
 def _choose_store(
@@ -94,11 +95,12 @@ def _write(folder: Path, source: Source, configs: Configs, store: StoreName) -> 
     def write(scratch: Path) -> dict[str, Any]:
         numbers = itertools.count(1)
         with track("preparing images", sum(split.num_images for split in source.splits.values())) as count:
-            bad_files = {
+            found = {
                 name: _write_split(scratch / name, split, configs[name], store, lambda: count(next(numbers)))
                 for name, split in source.splits.items()
             }
-        return {"bad_files": bad_files}
+        bad_files = {name: bad for name, (bad, _) in found.items()}
+        return {"bad_files": bad_files, "largest": max(each for _, each in found.values())}
 
     folder.parent.mkdir(parents=True, exist_ok=True)
     lock = f".{folder.name}.lock"
@@ -110,8 +112,9 @@ def _write(folder: Path, source: Source, configs: Configs, store: StoreName) -> 
 
 def _write_split(
     path: Path, split: SourceSplit, config: PreprocessConfig, store: StoreName, count: Callable[[], None]
-) -> list[tuple[int, str]]:
-    bad: list[tuple[int, str]] = []
+) -> tuple[list[tuple[int, str]], int]:
+    """Write the images; return those that cannot be read, and the largest sample of those of 16 bits."""
+    bad, largest = list[tuple[int, str]](), 0
     columns = {each: array("q") for each in ("hashes", "shapes", "image_sizes", "full_sizes")}
     with path.with_suffix(".images").open("wb") as images, path.with_suffix(".full").open("wb") as full:
         for i, result in enumerate(preprocess(split, config, ENCODERS[store])):
@@ -119,6 +122,7 @@ def _write_split(
             if isinstance(result, str):
                 bad.append((i, result))
                 continue
+            largest = max(largest, result.largest)
             images.write(result.image.data)
             columns["hashes"].append(result.content_hash)
             columns["image_sizes"].append(result.image.nbytes)
@@ -130,7 +134,7 @@ def _write_split(
     if split.groups is not None:
         arrays["groups"] = np.delete(split.groups, [i for i, _ in bad])
     np.savez(path.with_suffix(".npz"), allow_pickle=False, **arrays)
-    return bad
+    return bad, largest
 
 
 def _read(

@@ -15,6 +15,7 @@ from isopix.core.text import printable
 from isopix.data.augment import AugmentationSpec, NoAugmentation
 from isopix.data.cache import CachedSource, StoreChoice, cached_source
 from isopix.data.copies import distinct_splits
+from isopix.data.decode import MAX_PIXELS, range_note
 from isopix.data.patch_augment import NoPatchAugment, PatchAugmentSpec
 from isopix.data.preprocess import Crop, PreprocessConfig, Resample
 from isopix.data.results import BadFile
@@ -65,6 +66,12 @@ class DataConfig:
     """Side of the box, as a fraction of that of the largest one."""
     resample: Resample = "area"
     """Resampling filter."""
+    max_pixels: Annotated[int, Range(low=1, high=2 * MAX_PIXELS)] = MAX_PIXELS
+    """Pixels of an image, by its header; larger ones are not read. JPEG files are decoded at a fraction of
+    their size; of others a pixel takes 11 to 23 bytes of memory in each thread.
+    """
+    white: Annotated[int, Range(low=255, high=2**31 - 1)] | None = None
+    """Sample that is white in gray images of more than 8 bits, as 4095 for 12 bits; null: 65,535."""
     holdout: Annotated[float, Range(low=0, below=0.5)] | None = None
     """Fraction of the training images held out for each of validation and test that the source lacks; null:
     0.1, and 0.04 for imagenet-1k (iGPT section 3.1).
@@ -166,6 +173,7 @@ def load_dataset(
     bad = cached.bad_files
     bad_files_csv = bad_files_csv or cache / f"{cached.key}.bad-files.csv"
     skipped = _report_bad_files(bad, sum(each.num_images for each in source.splits.values()), bad_files_csv)
+    dark = range_note(cached.largest, config.white)
     holdout = source.holdout if config.holdout is None else config.holdout
     splits = _whole_splits(cached, config, holdout, exact=source.fixed)
     left_out, notes = dict[SplitName, int](), list[str]()
@@ -188,15 +196,23 @@ def load_dataset(
         seed=config.seed,
         left_out=left_out,
         label_notes=source.label_notes,
-        notes=(*source.notes, *source.label_notes, *skipped, *notes),
+        notes=(*source.notes, *source.label_notes, *filter(None, [dark]), *skipped, *notes),
     )
 
 
 def open_source(config: DataConfig, cache: Path | None = None) -> Callable[[], Source]:
     """Return what reads the source of these settings; the cache, if any, keeps the hashes of its files."""
     index = None if cache is None else cache / FILE_INDEX
-    columns = (config.label_column, config.image_column)
-    options = ReadOptions(config.rows, config.cols, config.placements, index, config.splits, *columns)
+    options = ReadOptions(
+        rows=config.rows,
+        cols=config.cols,
+        placements=config.placements,
+        index=index,
+        splits=config.splits,
+        label_column=config.label_column,
+        image_column=config.image_column,
+        max_pixels=config.max_pixels,
+    )
     return find_reader(config.source, options)
 
 
@@ -226,6 +242,8 @@ def preprocess_config(config: DataConfig) -> PreprocessConfig:
         resample=config.resample,
         crop="center" if config.crop == "random" else config.crop,
         crop_fraction=config.crop_fraction,
+        max_pixels=config.max_pixels,
+        white=config.white,
     )
 
 

@@ -4,19 +4,21 @@ import hashlib
 import io
 import logging
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from jaxtyping import Bool
 from numpy.typing import NDArray
-from PIL import Image, ImageOps, UnidentifiedImageError, features
+from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError, features
+from PIL.TiffImagePlugin import TiffImageFile
 
 from isopix.core import text
 
+T = TypeVar("T")
 RawImage = Path | bytes | NDArray[Any]  # a file, an encoded image, or pixels [H W], [H W 3], [H W 4]
 
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
@@ -28,10 +30,15 @@ PACKAGES = {"AVIF": "pip install 'pillow>=11.3'", "HEIF": "pip install 'isopix[h
 OPTIONAL = {".avif": "AVIF", ".heic": "HEIF", ".heif": "HEIF", ".hif": "HEIF"}  # formats of packages
 LOSSY = re.compile(rb"\xff\xd8|RIFF....WEBP|....ftyp", re.DOTALL)  # JPEG, WebP, AVIF and HEIF
 HEIF_BRANDS = {b"ftyp" + each for each in (b"heic", b"heix", b"heim", b"heis", b"hevc", b"mif1", b"msf1")}
-MAX_PIXELS = 16_000_000  # read from the header, before any pixel is decoded
+MAX_PIXELS = 89_478_485  # as Pillow's limit, above which it warns; above twice as many it refuses
 NEVER_REDUCED = 2**31 - 1  # no image has sides of this many pixels
-MAX_BYTES = 64 * 2**20  # of a file, or of an image inside one
+MAX_BYTES = 2**28  # of a file, or of an image inside one
 MIDDLE = 128  # of the levels 0 to 255: from here on, a pixel of a mask is white, or opaque
+DARK = 2**15  # samples below half of the 65,536 levels make dark images
+SIXTEEN_BITS = re.compile(r";16[BLN]")  # how Pillow names the samples of a file
+TEXT_CHUNKS = (b"tEXt", b"zTXt", b"iTXt", b"iCCP")  # of PNG
+XMP = b"XML:com.adobe.xmp\0\0"  # the text in which an orientation may be
+BITS, COMPRESSION, PHOTOMETRIC, PLANES = 258, 259, 262, 284  # TIFF tags
 ORIENTATION = 0x0112  # the EXIF tag
 UPRIGHT = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -72,33 +79,74 @@ def missing_packages() -> dict[str, str]:
     return {suffix: PACKAGES[name] for suffix, name in OPTIONAL.items() if name not in readable_formats()}
 
 
-def decode_image(content: bytes | NDArray[Any], min_side: int) -> Image.Image:
+class DecodedImage(NamedTuple):
+    """An image as 8-bit RGB; of one of 16 bits or more, the largest sample, in color up to 255 too large."""
+
+    rgb: Image.Image
+    largest: int = 0
+
+
+def decode_image(
+    content: bytes | NDArray[Any], min_side: int, *, max_pixels: int = MAX_PIXELS, white: int | None = None
+) -> DecodedImage:
     """Return the image as 8-bit RGB, upright, the first frame of several.
 
-    Transparency is composited on white; CMYK is converted without a color profile; 16-bit samples keep their
-    high byte. A JPEG may be decoded at 1/2, 1/4 or 1/8 of its size, while its sides are at least `min_side`.
+    Transparency is composited on white; CMYK is converted without a color profile. Gray samples of more than
+    8 bits reach from 0 to `white`, by default 65,535, or 4,095 if a TIFF file has 12 bits; 16-bit color keeps
+    its high bytes. A JPEG may be decoded at 1/2, 1/4 or 1/8 of its size, with sides of at least `min_side`.
+
+    Raises ValueError for more than `max_pixels`, by the header, before any pixel is decoded.
     """
     if isinstance(content, np.ndarray):
-        return _to_rgb(Image.fromarray(content))
-    with _opened(content) as image:
+        return _to_rgb(Image.fromarray(content), white)
+
+    def read(image: Image.Image) -> DecodedImage:
         image.draft(None, (min_side, min_side))
-        return upright_rgb(image)
+        return upright_rgb(image, white)
+
+    return _read(content, read, max_pixels)
 
 
-def upright_rgb(image: Image.Image) -> Image.Image:
+def upright_rgb(image: Image.Image, white: int | None = None) -> DecodedImage:
     """Return an opened image as `decode_image` does."""
+    is_wide = isinstance(image, ImageFile.ImageFile) and SIXTEEN_BITS.search(str(image.tile[:1]))
+    image.load()  # Pillow turns TIFF files here, and removes their tag
     transpose = UPRIGHT.get(_orientation(image))
-    rgb = _to_rgb(image)
-    return rgb if transpose is None else rgb.transpose(transpose)
+    rgb, largest = _to_rgb(image, white)
+    if is_wide and not image.mode.startswith("I"):
+        if white is not None:
+            raise ValueError("data.white is for gray images; convert 16-bit color to 8 bits")
+        largest = 256 * int(np.asarray(image.convert("RGB")).max(initial=0)) + 255
+    return DecodedImage(rgb if transpose is None else rgb.transpose(transpose), largest)
+
+
+def range_note(largest: int, white: int | None) -> str:
+    """Return a note if samples of more than 8 bits up to this one make dark images; else nothing.
+
+    Raises ValueError if they use 8 bits only, so that all images would be black.
+    """
+    if white is not None:
+        return f"samples above data.white={white}, up to {largest:,}, are white" if largest > white else ""
+    if not 0 < largest < DARK:
+        return ""
+    way = f"data.white={max(255, 2 ** largest.bit_length() - 1)} makes images of that range light"
+    if largest < 256:
+        raise ValueError(f"16-bit images with no sample above {largest} would be black; {way}")
+    return f"16-bit images are dark: their largest sample is {largest:,} of 65,535; {way}"
 
 
 def image_header(content: bytes | NDArray[Any]) -> tuple[int, int, str, str]:
     """Return width and height of the upright image, its format ("array" for an array), and its mode."""
     if isinstance(content, np.ndarray):
         return content.shape[1], content.shape[0], "array", Image.fromarray(content).mode
-    with _opened(content) as image:
-        width, height = image.size[::-1] if _orientation(image) in (5, 6, 7, 8) else image.size
-        return width, height, image.format or "unknown", image.mode
+    return _read(content, _header, 2 * MAX_PIXELS)  # `decode_image` has the limit
+
+
+def _header(image: Image.Image) -> tuple[int, int, str, str]:
+    # Pillow gives the size of the upright image for TIFF files alone.
+    is_lying = image.format != "TIFF" and _orientation(image) in (5, 6, 7, 8)
+    width, height = image.size[::-1] if is_lying else image.size
+    return width, height, image.format or "unknown", image.mode
 
 
 def read_content(raw: RawImage) -> bytes | NDArray[Any]:
@@ -117,9 +165,11 @@ def read_mask(path: Path) -> Bool[np.ndarray, "rows cols"]:
     try:
         content = read_content(path)
         assert isinstance(content, bytes), "a file"
-        lightness = np.asarray(decode_image(content, NEVER_REDUCED).convert("L"))
-        with Image.open(io.BytesIO(content)) as image:
-            alpha = np.asarray(ImageOps.exif_transpose(image).convert("RGBA"))[..., 3]
+        rgb, largest = decode_image(content, NEVER_REDUCED)
+        range_note(largest, None)  # raises ValueError
+        lightness = np.asarray(rgb.convert("L"))
+        rgba = _read(content, lambda image: ImageOps.exif_transpose(image).convert("RGBA"), MAX_PIXELS)
+        alpha = np.asarray(rgba)[..., 3]
     except Exception as error:  # damaged files raise OSError, ValueError, SyntaxError, struct.error and more
         raise ValueError(f"mask {path} cannot be read: {failure_reason(error)}") from None
     transparent = alpha < MIDDLE
@@ -139,7 +189,7 @@ def content_number(content: bytes | NDArray[Any], rgb: Image.Image) -> int:
         if (pixels == pixels[..., :1]).all():
             pixels = pixels[..., 0]
         state.update(str(pixels.shape).encode())
-        state.update(pixels.tobytes())
+        state.update(np.ascontiguousarray(pixels).data)
     return int.from_bytes(state.digest(), "big") >> 1
 
 
@@ -156,18 +206,42 @@ def failure_reason(error: Exception) -> str:
     return text.error_line(error)
 
 
-@contextmanager
-def _opened(content: bytes) -> Iterator[Image.Image]:
+def _read(content: bytes, read: Callable[[Image.Image], T], max_pixels: int) -> T:
+    """Return what is read of an encoded image. Raises ValueError above the limits."""
     _check_size(len(content))
     if not content:
         raise ValueError("empty file")
     if content[4:12] in HEIF_BRANDS and "HEIF" not in readable_formats():
         raise ValueError(f"a HEIF image, which needs {PACKAGES['HEIF']}")
-    with Image.open(io.BytesIO(content), formats=readable_formats()) as image:
-        width, height = image.size
-        if width * height > MAX_PIXELS:
-            raise ValueError(f"{width}x{height} pixels, above the limit of {MAX_PIXELS:,}")
-        yield image
+    try:
+        with Image.open(io.BytesIO(content), formats=readable_formats()) as image:
+            width, height = image.size
+            if width * height > max_pixels:
+                raise ValueError(
+                    f"{width}x{height} pixels, above the limit of {max_pixels:,} (data.max_pixels)"
+                )
+            return read(image)
+    except ValueError:
+        without = _without_text(content)
+        if without == content:
+            raise
+        return _read(without, read, max_pixels)
+
+
+def _without_text(content: bytes) -> bytes:
+    """Return a PNG without texts and profile, of which Pillow reads no more than a megabyte; or other files.
+
+    A chunk has 4 bytes of length, 4 of its kind, the content and 4 of a checksum (PNG section 5.3).
+    """
+    if content[:4] != b"\x89PNG":
+        return content
+    kept, start = bytearray(content[:8]), 8
+    while start < len(content):
+        end = start + 12 + int.from_bytes(content[start : start + 4])
+        if content[start + 4 : start + 8] not in TEXT_CHUNKS or content.startswith(XMP, start + 8):
+            kept += content[start:end]
+        start = end
+    return bytes(kept)
 
 
 def _check_size(size: int) -> None:
@@ -183,15 +257,28 @@ def _orientation(image: Image.Image) -> int:
         return 1
 
 
-def _to_rgb(image: Image.Image) -> Image.Image:
+def _to_rgb(image: Image.Image, white: int | None) -> DecodedImage:
+    tags = image.tag_v2 if isinstance(image, TiffImageFile) else {}
+    bits = tags.get(BITS, (16,))[0]
+    is_raw = bits > 8 and tags.get(COMPRESSION, 1) == 1
+    if tags.get(PLANES) == 2 and (is_raw or image.mode == "LA"):
+        raise ValueError("Pillow misreads separate color planes of this kind; write a TIFF file of one plane")
     if image.mode.startswith("I"):
-        samples = np.asarray(image)
-        if samples.size and (samples.min() < 0 or samples.max() > 0xFFFF):
-            raise ValueError("32-bit samples of unknown range")
-        return Image.fromarray((samples >> 8).astype(np.uint8)).convert("RGB")
+        return _gray_to_rgb(np.asarray(image), bits, white, is_inverted=tags.get(PHOTOMETRIC) == 0)
     if image.mode == "F":
         raise ValueError("floating-point samples of unknown range")
     if image.has_transparency_data:
-        white = Image.new("RGBA", image.size, (255, 255, 255, 255))
-        return Image.alpha_composite(white, image.convert("RGBA")).convert("RGB")
-    return image.convert("RGB")
+        ground = Image.new("RGBA", image.size, (255, 255, 255, 255))
+        return DecodedImage(Image.alpha_composite(ground, image.convert("RGBA")).convert("RGB"))
+    return DecodedImage(image.convert("RGB"))
+
+
+def _gray_to_rgb(samples: NDArray[Any], bits: int, white: int | None, *, is_inverted: bool) -> DecodedImage:
+    low, high = int(samples.min(initial=0)), int(samples.max(initial=0))
+    if low < 0 or (white is None and high > 0xFFFF):
+        allowed = "allowed: 0 to 65,535, or 0 to data.white"
+        raise ValueError(f"32-bit samples of unknown range, from {low} to {high}; {allowed}")
+    top = white or 2 ** min(bits, 16) - 1
+    levels = (np.minimum(samples.astype(np.int64), top) * 256 // (top + 1)).astype(np.uint8)
+    rgb = Image.fromarray(255 - levels if is_inverted else levels).convert("RGB")
+    return DecodedImage(rgb, high if bits >= 16 else 0)

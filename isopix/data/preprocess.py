@@ -57,6 +57,8 @@ class PreprocessConfig:
     crop_fraction: float = 1.0
     seed: int = 0  # of random crops
     full_side: int | None = None  # shorter side of the full-resolution images, if they are kept too
+    max_pixels: int = decode.MAX_PIXELS  # of an image before it is resized
+    white: int | None = None  # sample that is white, of images of more than 8 bits
 
     @property
     def min_side(self) -> int:
@@ -77,6 +79,10 @@ class PreprocessConfig:
             found["crop_fraction"] = self.crop_fraction
         if self.crop in ("squash", "resized_center"):
             found["squash" if self.crop == "squash" else "resize_first"] = True
+        if self.max_pixels != decode.MAX_PIXELS:
+            found["max_pixels"] = self.max_pixels
+        if self.white is not None:
+            found["white"] = self.white
         return found
 
 
@@ -88,6 +94,7 @@ class PreprocessedImage:
     full: NDArray[np.uint8] | None  # [3 H W], or encoded
     full_size: tuple[int, int] | None  # its H and W
     content_hash: int
+    largest: int = 0  # sample, of an image of 16 bits or more
 
 
 def preprocess(
@@ -109,14 +116,16 @@ def _preprocess(
     raw, position = job
     try:
         content = decode.read_content(raw)
-        rgb = decode.decode_image(content, config.min_side)
+        rgb, largest = decode.decode_image(
+            content, config.min_side, max_pixels=config.max_pixels, white=config.white
+        )
         image, number = encode(resize(rgb, config, position), None), decode.content_number(content, rgb)
         if config.full_side is None:
-            return PreprocessedImage(image, None, None, number)
+            return PreprocessedImage(image, None, None, number, largest)
         full = resize_shorter_side(rgb, config.full_side)
         size = (full.shape[1], full.shape[2])
         source = content if isinstance(content, bytes) and size == (rgb.height, rgb.width) else None
-        return PreprocessedImage(image, encode(full, source), size, number)
+        return PreprocessedImage(image, encode(full, source), size, number, largest)
     except Exception as error:  # damaged files raise OSError, ValueError, SyntaxError, struct.error and more
         return decode.failure_reason(error)
 
@@ -132,6 +141,7 @@ def map_images(
     most = min(IMAGES_PER_CHUNK * CHUNKS_PER_THREAD * threads, max(threads, MAX_HELD // kept_bytes))
     with ThreadPoolExecutor(threads) as pool, warnings.catch_warnings():
         warnings.filterwarnings("error", module=r"PIL\.")  # Pillow warns about files it reads in part
+        warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # up to `max_pixels` images are read
         ready, pending = list[Future[list[R]]](), list[Future[list[R]]]()
         while (held := _take(jobs, raw, most)) or pending:
             size = max(1, min(IMAGES_PER_CHUNK, -(-len(held) // threads)))

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -37,6 +38,7 @@ class ImageFacts(NamedTuple):
     content_hash: int  # that of its copies too, as `content_number`
     thumbnail: UInt8[np.ndarray, "8 8 3"]  # the whole image, averaged
     picture: Image.Image | None  # at most PICTURE_SIDE wide and high
+    largest: int  # sample of an image of 16 bits or more
 
 
 @dataclass
@@ -47,6 +49,7 @@ class Survey:
     """
 
     source: Source
+    config: DataConfig
     images: list[tuple[results.Examined, ImageFacts]] = field(default_factory=list)
     bad_files: list[results.BadFile] = field(default_factory=list)
     pictures: dict[str, list[Image.Image]] = field(default_factory=dict)
@@ -61,7 +64,7 @@ def survey_source(config: DataConfig, *, limit: int = EXAMINED_IMAGES) -> result
     """Examine up to `limit` images of each split of a source; of larger ones, ranges of neighbors."""
     opened = open_source(config, default_cache())()
     remember_source(config.source)
-    survey = Survey(opened)
+    survey = Survey(opened, config)
     total = sum(min(split.num_images, limit) for split in opened.splits.values())
     with track("examining images", total) as count:
         names = [each for each in SPLIT_NAMES if each in opened.splits]
@@ -69,7 +72,7 @@ def survey_source(config: DataConfig, *, limit: int = EXAMINED_IMAGES) -> result
     hashes = np.array([facts.content_hash for _, facts in survey.images], np.int64)
     thumbnails = np.array([facts.thumbnail for _, facts in survey.images], np.uint8)
     survey.duplicates = {"exact": exact_duplicates(hashes), "near": near_duplicates(hashes, thumbnails)}
-    return _result(survey, splits, config.source, limit)
+    return _result(survey, splits, limit)
 
 
 def spread_ranges(count: int, limit: int) -> list[tuple[int, int]]:
@@ -103,7 +106,8 @@ def _examine_split(survey: Survey, name: SplitName, limit: int, count: CountDone
             room[class_name] = room.get(class_name, 0) - 1
             yield raw, room[class_name] >= 0
 
-    examined = map_images(jobs(), _examine, lambda job: job[0], kept_bytes=3 * PICTURE_SIDE**2)
+    examine = partial(_examine, config=survey.config)
+    examined = map_images(jobs(), examine, lambda job: job[0], kept_bytes=3 * PICTURE_SIDE**2)
     for position, class_name, facts in zip(positions, names, examined, strict=True):
         image_name = printable(split.image_name(position))
         if isinstance(facts, str):
@@ -121,16 +125,18 @@ def _examine_split(survey: Survey, name: SplitName, limit: int, count: CountDone
     return results.SplitCounts(split.num_images, len(positions), unreadable, per_class)
 
 
-def _examine(job: tuple[decode.RawImage, bool]) -> ImageFacts | str:
+def _examine(job: tuple[decode.RawImage, bool], config: DataConfig) -> ImageFacts | str:
     raw, is_kept = job
+    min_side = 2 * PICTURE_SIDE if is_kept else DECODED
     try:
         content = decode.read_content(raw)
         header = decode.image_header(content)
-        rgb = decode.decode_image(content, 2 * PICTURE_SIDE if is_kept else DECODED)
-        thumbnail = np.asarray(rgb.resize((THUMBNAIL, THUMBNAIL), Image.Resampling.BOX))
-        return ImageFacts(
-            *header, decode.content_number(content, rgb), thumbnail, _picture(rgb) if is_kept else None
+        rgb, largest = decode.decode_image(
+            content, min_side, max_pixels=config.max_pixels, white=config.white
         )
+        thumbnail = np.asarray(rgb.resize((THUMBNAIL, THUMBNAIL), Image.Resampling.BOX))
+        number, picture = decode.content_number(content, rgb), _picture(rgb) if is_kept else None
+        return ImageFacts(*header, number, thumbnail, picture, largest)
     except Exception as error:  # damaged files raise OSError, ValueError, SyntaxError, struct.error and more
         return decode.failure_reason(error)
 
@@ -144,13 +150,15 @@ def _picture(rgb: Image.Image) -> Image.Image:
     return rgb.resize((width, height), Image.Resampling.BOX)
 
 
-def _result(
-    survey: Survey, splits: dict[SplitName, results.SplitCounts], source: str, limit: int
-) -> results.DataResult:
+def _result(survey: Survey, splits: dict[SplitName, results.SplitCounts], limit: int) -> results.DataResult:
     sizes, facts = survey.sizes.most_common(), [facts for _, facts in survey.images]
     formats = Counter((each.format, each.mode) for each in facts)
+    try:
+        dark = decode.range_note(max((each.largest for each in facts), default=0), survey.config.white)
+    except ValueError as error:  # training refuses them
+        dark = str(error)
     return results.DataResult(
-        source=source,
+        source=survey.config.source,
         limit=limit,
         data=printable(survey.source.name),
         num_classes=len(survey.source.classes),
@@ -164,7 +172,7 @@ def _result(
         formats=tuple(results.FormatCount(*kind, n) for kind, n in formats.most_common()),
         duplicates={kind: _duplicates(survey, groups) for kind, groups in survey.duplicates.items()},
         unreadable=tuple(survey.bad_files[:LISTED]),
-        warnings=(*survey.source.notes, *survey.source.label_notes),
+        warnings=(*survey.source.notes, *survey.source.label_notes, *filter(None, [dark])),
         survey=survey,
     )
 

@@ -14,6 +14,7 @@ import torch
 from isopix.core.config import to_dict
 from isopix.core.device import Precision
 from isopix.core.text import command_line, did_you_mean
+from isopix.core.verb import float32_default
 from isopix.data.dataset import ImageDataset, load_dataset
 from isopix.data.measurement import (
     majority_baseline,
@@ -128,6 +129,7 @@ class LoadedRun:
         return self.recipe.updated(depth=1).build(self.network.codec).to(self.network.device)
 
 
+@float32_default()
 def load_run(path: Path, *, device: torch.device) -> LoadedRun:
     """Return the network of a checkpoint or of a run: its best checkpoint, or the newest intact one."""
     best = RunFolder(path).best

@@ -57,6 +57,7 @@ def train_recipe(
         if start.run is None:
             codec = fit_codec(recipe, data)
             start = start.untrained(codec, *codec.notes())
+            recipe = start.recipe
         source = start.run
         assert source is not None
         selects = recipe.finetune is not None and recipe.finetune.early_stops

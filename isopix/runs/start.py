@@ -54,9 +54,14 @@ class TrainingStart(NamedTuple):
 
     def untrained(self, codec: Codec, *notes: str) -> "TrainingStart":
         """Return a start from weights that are drawn by the seed, and have seen no images."""
-        origin, nothing = self.recipe.model.codec.provenance(), torch.zeros(0, dtype=torch.int64)
-        run = LoadedRun(self.recipe, self.recipe.build(codec), State(step=0), seen=nothing)
-        return TrainingStart(self.recipe, run, {"codec": origin} if origin else {}, notes)
+        spec = self.recipe.model.codec
+        recipe = self.recipe.updated(codec=spec.fitted(codec))
+        if recipe != self.recipe:
+            own = recipe.model.codec.label()
+            notes = (*notes, f"the images have too few colors for a {spec.label()}: it is a {own}")
+        origin, nothing = spec.provenance(), torch.zeros(0, dtype=torch.int64)
+        run = LoadedRun(recipe, recipe.build(codec), State(step=0), seen=nothing)
+        return TrainingStart(recipe, run, {"codec": origin} if origin else {}, notes)
 
     def settings(self) -> dict[str, Any]:
         """Return the settings and the origin of the weights, to compare with those of another time."""

@@ -133,7 +133,9 @@ def palette_fit(
     source = f"k-means on {images.name} at {size[0]}×{size[1]}, seed {seed}"
     palette = PaletteFile(found.colors, source, found.counts)
     write_palette(out, palette)
-    return _measured(palette, images, out, found.iterations)
+    few = f"the images have only {len(found.colors)} distinct colors, so that the palette has no more"
+    notes = (few,) if len(found.colors) < colors else ()
+    return _measured(palette, images, out, found.iterations, notes)
 
 
 @verb(command="palette import")
@@ -181,7 +183,11 @@ def _dataset(data: DataLike, size: tuple[int, int], limit: int | None, seed: int
 
 
 def _measured(
-    palette: "PaletteFile", images: "ImageDataset | None", out: Path | None, iterations: int | None = None
+    palette: "PaletteFile",
+    images: "ImageDataset | None",
+    out: Path | None,
+    iterations: int | None = None,
+    notes: tuple[str, ...] = (),
 ) -> PaletteResult:
     from isopix.codecs.kmeans import quantization_error
     from isopix.codecs.palette import Palette
@@ -201,6 +207,7 @@ def _measured(
         iterations=iterations,
         data=None if images is None else images.name,
         splits=splits,
+        warnings=notes,
     )
     if out is None:
         return result

@@ -63,7 +63,7 @@ def _png_header(width: int, height: int) -> bytes:
     return content
 
 
-@pytest.mark.parametrize("side", [4001, 30_000, 2**31 - 1])
+@pytest.mark.parametrize("side", [9460, 30_000, 2**31 - 1])
 def test_bombs_are_refused_from_the_header(side: int) -> None:
     start = time.perf_counter()
     with peak_memory() as peak, pytest.raises(Exception, match=r"above the limit|exceeds limit|[Ii]nvalid"):

@@ -13,7 +13,6 @@ from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
 from isopix.core.text import naming
-from isopix.data.decode import MAX_PIXELS
 from isopix.data.sources.base import (
     DATASETS,
     READERS,
@@ -49,7 +48,9 @@ def read_npz(path: Path, options: ReadOptions) -> Source:
         pairs = _pairs_of_arrays(arrays.files)
         found = by_split(pairs, path, options.splits)
         splits = {
-            split: joined([_npz_split(path, each, pairs[each], arrays) for each in found[split]])
+            split: joined(
+                [_npz_split(path, each, pairs[each], arrays, options.max_pixels) for each in found[split]]
+            )
             for split in SPLIT_NAMES
             if split in found
         }
@@ -77,13 +78,15 @@ def _pairs_of_arrays(names: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _npz_split(path: Path, name: str, labels_name: str, arrays: Mapping[str, NDArray[Any]]) -> SourceSplit:
+def _npz_split(
+    path: Path, name: str, labels_name: str, arrays: Mapping[str, NDArray[Any]], max_pixels: int
+) -> SourceSplit:
     where, labels = f"{path} {name}", arrays.get(labels_name)
     with _opened(path, name) as (_, (shape, _, dtype)):
         color = len(shape) == 4 and shape[3] in (3, 4) and dtype == np.uint8
         gray = len(shape) == 3 or (len(shape) == 4 and shape[3] == 1)
-    allowed = f"[n H W] of uint8 or uint16, [n H W 3|4] of uint8, up to {MAX_PIXELS:,} pixels"
-    if dtype not in (np.uint8, np.uint16) or not (gray or color) or not 0 < prod(shape[1:3]) <= MAX_PIXELS:
+    allowed = f"[n H W] of uint8 or uint16, [n H W 3|4] of uint8, up to {max_pixels:,} pixels"
+    if dtype not in (np.uint8, np.uint16) or not (gray or color) or not 0 < prod(shape[1:3]) <= max_pixels:
         raise ValueError(f"{name} is {dtype} {list(shape)}; allowed: {allowed}")
     if labels is not None and (labels.size != shape[0] or labels.dtype.kind not in "iubfU"):
         given = f"{labels_name} is {labels.dtype} {list(labels.shape)}"

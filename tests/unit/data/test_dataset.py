@@ -5,14 +5,17 @@ from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from isopix.core.overrides import override
 from isopix.core.random import generator
 from isopix.data.dataset import DataConfig, ImageDataset, image_names, load_dataset
 from isopix.data.sources.base import is_known_source, remember_source, require_known_source
 from isopix.data.splits import balanced_subset, count_or_fraction
+from isopix.data.survey import survey_source
 from tests.unit.data.conftest import Draw
 from tests.unit.data.refusal import refusal
 
@@ -50,6 +53,30 @@ def test_the_fingerprint_follows_content_preprocessing_and_membership(classes: P
     found = [load(classes, **each).fingerprint for each in ({}, {}, *changes, {"seed": 1})]
     draw(classes / "cat" / "00.png", seed=999)
     assert len({*found, load(classes).fingerprint}) == 8
+
+
+def test_16_bit_images_that_use_fewer_are_noted_and_light_by_data_white(tmp_path: Path) -> None:
+    levels = np.random.default_rng(0).integers(0, 256, (20, 8, 8)).astype(np.uint16)
+    levels[:, 0, 0] = 255
+    for name, scale in {"eight": 1, "twelve": 16}.items():
+        np.savez(tmp_path / f"{name}.npz", x_train=levels * scale)
+        (tmp_path / name).mkdir()
+        for i, pixels in enumerate(levels * scale):
+            Image.fromarray(pixels).save(tmp_path / name / f"{i:02}.png")
+    for form in ("", ".npz"):
+        path = tmp_path / f"twelve{form}"
+        dark, cached = load(path), load(path)
+        assert [each for each in dark.notes if "sample is 4,080 of 65,535; data.white=4095" in each]
+        assert cached.notes == dark.notes
+        assert survey_source(DataConfig(source=str(path))).warnings == tuple(dark.notes[:1])
+        assert survey_source(DataConfig(source=str(path), white=4095)).warnings == ()
+        light = load(path, white=4095, holdout=0.0)
+        assert not light.notes
+        assert light.fingerprint != load(path, holdout=0.0).fingerprint
+        assert _pixels(light.train.images[:, 0]) == sorted(each.astype(np.uint8).tobytes() for each in levels)
+        black = refusal(load, tmp_path / f"eight{form}")
+        assert "above 255 would be black; data.white=255" in black
+        assert survey_source(DataConfig(source=str(tmp_path / f"eight{form}"))).warnings == (black,)
 
 
 def test_random_crops_follow_the_seed_of_the_data(classes: Path) -> None:

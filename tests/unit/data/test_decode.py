@@ -2,12 +2,22 @@
 
 import hashlib
 import io
+import struct
+import zlib
 
 import numpy as np
 import pytest
-from PIL import Image, ImageOps
+from PIL import Image
 
-from isopix.data.decode import content_number, decode_image, failure_reason
+from isopix.data.decode import (
+    MAX_PIXELS,
+    content_number,
+    decode_image,
+    failure_reason,
+    image_header,
+    range_note,
+    upright_rgb,
+)
 
 
 def _encode(image: Image.Image, kind: str = "PNG", **options: object) -> bytes:
@@ -39,23 +49,53 @@ BLUE, RED = (Image.new("RGB", (4, 4), color) for color in ("blue", "red"))
     ],
 )
 def test_conversion_rule(data: bytes | np.ndarray, pixel: tuple[int, ...]) -> None:
-    assert decode_image(data, 1).getpixel((0, 0)) == pixel
+    assert decode_image(data, 1).rgb.getpixel((0, 0)) == pixel
 
 
+LYING = np.random.default_rng(0).integers(0, 256, (3, 5, 3), dtype=np.uint8)
+TURNED = LYING.swapaxes(0, 1)
+UPRIGHT = [LYING, LYING[:, ::-1], LYING[::-1, ::-1], LYING[::-1]]  # by the EXIF tag, from 1 on
+UPRIGHT += [TURNED, TURNED[:, ::-1], TURNED[::-1, ::-1], TURNED[::-1]]
+
+
+@pytest.mark.parametrize("kind", ["PNG", "TIFF"])
 @pytest.mark.parametrize("orientation", range(1, 9))
-def test_exif_orientation_is_applied(orientation: int) -> None:
-    lying = Image.fromarray(np.random.default_rng(0).integers(0, 256, (3, 5, 3), dtype=np.uint8))
-    exif = Image.Exif()
+def test_exif_orientation_is_applied_once(orientation: int, kind: str) -> None:
+    """Pillow turns TIFF files when their pixels are read, and no others."""
+    exif, expected = Image.Exif(), UPRIGHT[orientation - 1]
     exif[0x0112] = orientation
-    data = _encode(lying, exif=exif)
-    expected = ImageOps.exif_transpose(Image.open(io.BytesIO(data)))
-    assert np.array_equal(np.asarray(decode_image(data, 1)), np.asarray(expected))
+    data = _encode(Image.fromarray(LYING), kind, exif=exif)
+    opened, loaded = Image.open(io.BytesIO(data)), Image.open(io.BytesIO(data))
+    loaded.load()
+    for image in (decode_image(data, 1), upright_rgb(opened), upright_rgb(loaded)):
+        assert np.asarray(image.rgb).tolist() == expected.tolist()
+    assert image_header(data)[:2] == (expected.shape[1], expected.shape[0])
 
 
 def test_a_large_jpeg_is_decoded_no_smaller_than_asked_for() -> None:
     data = _encode(Image.new("RGB", (1000, 600)), "JPEG")
-    assert decode_image(data, 100).size == (250, 150)
-    assert decode_image(data, 400).size == (1000, 600)
+    assert decode_image(data, 100).rgb.size == (250, 150)
+    assert decode_image(data, 400).rgb.size == (1000, 600)
+
+
+def _chunk(kind: bytes, content: bytes) -> bytes:
+    checksum = struct.pack(">I", zlib.crc32(kind + content))
+    return struct.pack(">I", len(content)) + kind + content + checksum
+
+
+def _png(width: int, height: int, bits: int, color: int, rows: bytes = b"", *texts: bytes) -> bytes:
+    header = _chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, bits, color, 0, 0, 0))
+    before, after = (texts[0], texts[-1]) if texts else (b"", b"")
+    pixels = _chunk(b"IDAT", zlib.compress(rows))
+    return b"\x89PNG\r\n\x1a\n" + header + before + pixels + after + _chunk(b"IEND", b"")
+
+
+def _tiff(samples: bytes, bits: int, white: int = 1, planes: int = 1) -> bytes:
+    """A row of 4 pixels; `white` is the PhotometricInterpretation: 0 if zero is white, 1, or 2 for RGB."""
+    values = {256: 4, 257: 1, 258: bits, 259: 1, 262: white, 273: 134, 277: 3 if white == 2 else 1}
+    values |= {278: 1, 279: len(samples), 284: planes}
+    fields = b"".join(struct.pack("<HHIHH", tag, 3, 1, value, 0) for tag, value in values.items())
+    return struct.pack("<2sHIH", b"II", 42, 8, len(values)) + fields + struct.pack("<I", 0) + samples
 
 
 NOISE = _encode(Image.fromarray(np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8)))
@@ -67,15 +107,67 @@ NOISE = _encode(Image.fromarray(np.random.default_rng(0).integers(0, 256, (64, 6
         (b"", "empty file"),
         (b"%!PS-Adobe-3.0 EPSF-3.0\n", "not a JPEG, PNG, WEBP, BMP, GIF, TIFF"),
         (NOISE[:5000], "image file is truncated"),
-        (_encode(Image.new("1", (5000, 5000))), "5000x5000 pixels, above the limit of 16,000,000"),
         (_encode(Image.new("F", (4, 4), 0.5), "TIFF"), "floating-point samples of unknown range"),
         (_encode(Image.new("I", (4, 4), 70_000), "TIFF"), "32-bit samples of unknown range"),
+        (_tiff(bytes(24), 16, white=2, planes=2), "Pillow misreads separate color planes"),
     ],
 )
 def test_a_bad_image_is_rejected_with_its_reason(data: bytes, why: str) -> None:
     with pytest.raises(Exception) as caught:  # noqa: PT011  # any kind: the reason is what is tested
         decode_image(data, 1)
     assert failure_reason(caught.value).startswith(why)
+
+
+SAMPLES = np.array([0, 17, 0x1234, 0xFFFF], np.uint16)
+TWELVE = (0 << 36 | 16 << 24 | 0x123 << 12 | 0xFFF).to_bytes(6, "big")
+LONG = b"long\0\0" + zlib.compress(bytes(2_000_000))
+
+
+@pytest.mark.parametrize(
+    ("data", "white", "levels", "largest"),
+    [
+        (SAMPLES[None], None, [0, 0, 0x12, 255], 0xFFFF),
+        (SAMPLES[None], 0xFFFF, [0, 0, 0x12, 255], 0xFFFF),
+        (SAMPLES[None], 0x1234, [0, 0, 255, 255], 0xFFFF),
+        (4 * np.arange(256, dtype=np.uint16)[None], 1020, [*range(256)], 1020),
+        (_tiff(TWELVE, 12), None, [0, 1, 0x12, 255], 0),
+        (_tiff(SAMPLES.tobytes(), 16, white=0), None, [255, 255, 255 - 0x12, 0], 0xFFFF),
+        (_encode(Image.new("I", (1, 1), 50_000), "TIFF"), 99_999, [128], 50_000),
+        (_png(2, 1, 16, 2, b"\0" + struct.pack(">6H", 255, 0, 0, 256, 0, 0)), None, [0, 1], 0x1FF),
+    ],
+)
+def test_samples_of_more_bits_reach_from_zero_to_white(
+    data: bytes | np.ndarray, white: int | None, levels: list[int], largest: int
+) -> None:
+    rgb, found = decode_image(data, 1, white=white)
+    assert (np.asarray(rgb)[0, :, 0].tolist(), found) == (levels, largest)
+
+
+def test_samples_that_make_dark_images_are_noted_and_those_of_8_bits_refused() -> None:
+    assert "largest sample is 4,080 of 65,535; data.white=4095 makes" in range_note(4080, None)
+    assert [range_note(*each) for each in ((0, None), (2**15, None), (4080, 4095))] == ["", "", ""]
+    assert "above data.white=1023, up to 4,080, are white" in range_note(4080, 1023)
+    with pytest.raises(ValueError, match=r"no sample above 200 would be black; data.white=255 makes"):
+        range_note(200, None)
+
+
+@pytest.mark.parametrize("kind", [b"zTXt", b"iTXt", b"iCCP"])
+def test_a_png_with_a_long_text_or_profile_is_read_and_stays_upright(kind: bytes) -> None:
+    text = _chunk(kind, LONG.replace(b"\0\0", b"\0\1\0\0\0", 1) if kind == b"iTXt" else LONG)
+    xmp = b'XML:com.adobe.xmp\0\0\0\0\0<x:xmpmeta tiff:Orientation="6"/>'
+    for texts in ((text, b""), (b"", text)):
+        data = _png(2, 1, 8, 0, b"\0\5\7", *texts)
+        assert np.asarray(decode_image(data, 1).rgb)[..., 0].tolist() == [[5, 7]]
+        turned = _png(2, 1, 8, 0, b"\0\5\7", texts[0] + _chunk(b"iTXt", xmp), texts[1])
+        assert np.asarray(decode_image(turned, 1).rgb)[..., 0].tolist() == [[5], [7]]
+
+
+def test_photographs_of_24_megapixels_are_read_and_the_limit_holds_before_decoding() -> None:
+    assert decode_image(_encode(Image.new("L", (6000, 4000)), "JPEG"), 32).rgb.size == (750, 500)
+    assert image_header(_png(MAX_PIXELS, 1, 8, 0))[:2] == (MAX_PIXELS, 1)
+    for limit in (24, 4_000_000):
+        with pytest.raises(ValueError, match=rf"above the limit of {limit:,} \(data.max_pixels\)"):
+            decode_image(_png(limit + 1, 1, 8, 0), 1, max_pixels=limit)
 
 
 DRAW = np.random.default_rng(7)
@@ -85,7 +177,7 @@ WIDE = GRAY.astype(np.uint16) * 256 + 17
 
 
 def _number(content: bytes | np.ndarray) -> int:
-    return content_number(content, decode_image(content, 1))
+    return content_number(content, decode_image(content, 1).rgb)
 
 
 def _blake2b(*parts: bytes) -> int:

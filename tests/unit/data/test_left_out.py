@@ -92,7 +92,9 @@ def test_avif_is_read_where_pillow_has_it(tmp_path: Path, monkeypatch: pytest.Mo
     _files(tmp_path, "b.png")
     (tmp_path / "a.avif").write_bytes(buffer.getvalue())
     assert _names(read(tmp_path)) == ["a.avif", "b.png"]
-    assert decode.decode_image(buffer.getvalue(), 1).getpixel((4, 4)) == pytest.approx((200, 10, 10), abs=3)
+    assert decode.decode_image(buffer.getvalue(), 1).rgb.getpixel((4, 4)) == pytest.approx(
+        (200, 10, 10), abs=3
+    )
     monkeypatch.setattr(features, "check", lambda name: False)
     _forget_packages()
     assert _names(read(tmp_path)) == ["b.png"]
@@ -123,4 +125,4 @@ def test_heif_is_read_with_its_package(
     _files(tmp_path / "f", "b.png", "b.HEIC").joinpath("a.heic").write_bytes(content)
     assert _names(read(tmp_path / "f")) == ["a.heic", "b.HEIC", "b.png"]
     assert read(tmp_path / "f").notes == ()
-    assert decode.decode_image(content, 1).getpixel((0, 0)) == (77, 77, 77)
+    assert decode.decode_image(content, 1).rgb.getpixel((0, 0)) == (77, 77, 77)

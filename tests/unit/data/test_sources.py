@@ -109,7 +109,7 @@ def labels_of(split: SourceSplit) -> list[int]:
 
 
 def decoded(images: Iterable[RawImage]) -> list[object]:
-    return [np.asarray(decode_image(read_content(image), 8)).tolist() for image in images]
+    return [np.asarray(decode_image(read_content(image), 8).rgb).tolist() for image in images]
 
 
 @pytest.mark.parametrize("name", SOURCES)

@@ -37,6 +37,7 @@ def files(tmp_path: Path) -> list[Path]:
         "e.jpg": turned,
         "f.png": Image.fromarray(noise(12, 12)).quantize(8),
         "g.png": Image.fromarray(noise(ROWS, COLS)),
+        "h.tiff": turned,
     }
     for name, picture in pictures.items():
         picture.save(folder / name, exif=picture.getexif())
@@ -67,7 +68,7 @@ def test_pil_images_and_their_pixels_are_those_of_files(causal: PretrainedModel,
     expected, opened = causal.preprocess(files), [Image.open(each) for each in files]
     found = causal.preprocess(opened)
     for place, path in enumerate(files):
-        if path.suffix == ".png":
+        if path.suffix in (".png", ".tiff"):
             assert torch.equal(found[place], expected[place])
         assert (found[place].float() - expected[place].float()).abs().mean() < 10
         assert torch.equal(causal.preprocess(opened[place])[0], found[place])
@@ -142,6 +143,10 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "no rows": (np.zeros((0, 7, 3), np.uint8), "uint8 of shape [0, 7, 3]"),
     "unknown codes": (torch.full((1, 28), -1), "codes range from -1 to -1; this model's are 0 to 31"),
     "codes or image": (np.zeros((9, 28), np.uint8), "could be codes or an image; give codes as int64"),
+    "16-bit samples": (
+        [Image.fromarray(np.full((9, 9), level, np.uint16)) for level in (99, 200)],
+        "no sample above 200 would be black; data.white=255",
+    ),
     "32-bit samples": (Image.new("I", (9, 9), 200), "32-bit samples of unknown range"),
     "bytes": (b"no image", "the image cannot be read: not a JPEG"),
     "a missing file": (["missing.png"], "missing.png cannot be read: No such file or directory"),

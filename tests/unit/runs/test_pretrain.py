@@ -5,6 +5,7 @@ import threading
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -97,6 +98,23 @@ def test_a_palette_is_fitted_once_for_whatever_decides_it(fits: list[Fit]) -> No
     fit_codec(recipe, load_dataset(replace(recipe.data, seed=1)))
     whole = len(data.train)
     assert fits == [(whole, 17, 0), (whole, 17, 1), (whole, 16, 0), (100, 17, 0), (whole, 17, 0)]
+
+
+def test_images_with_fewer_colors_give_a_smaller_palette_of_which_the_run_speaks(
+    fits: list[Fit], tmp_path: Path
+) -> None:
+    np.savez(tmp_path / "gray.npz", x_train=np.arange(40 * 64, dtype=np.uint16).reshape(40, 8, 8) % 30)
+    words = [*WORDS, "steps=1", "codec.num_colors=512", "data.white=255", f"data.source={tmp_path}/gray.npz"]
+    for name in ("fitted", "cached"):
+        path = train("igpt.digits", tmp_path / name, *words).run.path
+        loaded = load_run(path, device=CPU)
+        recipe = json.loads((path / "recipe.json").read_text())
+        assert recipe["model"]["codec"]["num_colors"] == loaded.network.codec.vocab_size == 30
+        assert "for a 512-color palette: it is a 30-color palette" in (path / "log.jsonl").read_text()
+    assert len(fits) == 1
+    np.savez(tmp_path / "gray.npz", x_train=np.zeros((40, 8, 8), np.uint8))
+    with pytest.raises(ValueError, match="all pixels of the training images have one color"):
+        train("igpt.digits", tmp_path / "black", *words, "data.holdout=0")
 
 
 def test_a_file_of_another_content_is_written_again(fits: list[Fit], tmp_path: Path) -> None:

@@ -77,6 +77,24 @@ def test_a_probe_is_the_fit_to_the_features_with_its_seed(pristine: Path, read: 
     assert shuffled[0] != shuffled[1]
 
 
+def test_a_callers_default_of_float64_changes_no_number_and_stays(pristine: Path) -> None:
+    """The untrained network, the PCA and the model that is loaded depend on PyTorch's default."""
+    found = []
+    try:
+        for default in (torch.float32, torch.float64):
+            torch.set_default_dtype(default)
+            model = isopix.load(pristine / "ar", **CPU)
+            found.append(isopix.probe(model, limit=60, layer=1, **RIDGE))
+            with pytest.raises(ValueError, match="layer"):
+                isopix.probe(model, layer=99, **RIDGE)
+            assert torch.get_default_dtype() == default
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert {each.dtype for each in model.parameters()} == {torch.float32}
+    assert found[0].network == found[1].network
+    assert found[0].baselines == found[1].baselines
+
+
 def test_settings_are_those_of_the_method_and_others_are_another_file(copy_of: Copy) -> None:
     run, words = copy_of("ar", "run"), ["neighbors_grid=[3, 5]", "temperature=0.5"]
     found = isopix.probe(run, *words, method="knn", **CPU)
