@@ -19,7 +19,7 @@ from isopix.data import dataset
 from isopix.storage.result import Result
 from isopix.verbs import VERBS
 from tests.laws.test_stores import _logged
-from tests.laws.test_verbs import option
+from tests.laws.test_verbs import PACKAGE, option
 from tests.smoke.conftest import known_throughput
 from tests.tiny_runs import unchecked
 
@@ -204,3 +204,15 @@ def counted(result: Result) -> dict[str, Any]:
     """Return the numbers and hashes of images in a record, by their path."""
     found = flatten(plain(result.record()))
     return {path: each for path, each in found.items() if path.endswith(("images", "images_hash", "pixels"))}
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_the_command_that_resumes_has_every_plugin_and_logger(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    plugins = PACKAGE.parent / "examples" / "extend"
+    given = [f"--plugin {plugins / name}.py" for name in ("center_mask", "lda_probe")]
+    given += ["--logger tensorboard", "--device cpu"]
+    result = call([*words_of("pretrain", "", []), *" ".join(given).split()], monkeypatch)
+    assert all(each in result.record()["resume"] for each in given)
