@@ -67,13 +67,13 @@ def newest(run: Path) -> checkpoint.Checkpoint:
 
 def different_weights(run: Path, other: Path) -> list[str]:
     """The tensors of the newest checkpoints that differ, or that only one of them has."""
-    ours, theirs = (_tensors(newest(each)) for each in (run, other))
+    ours, theirs = (all_tensors(newest(each)) for each in (run, other))
     return sorted(ours.keys() ^ theirs.keys()) or [
         name for name in ours if not torch.equal(ours[name], theirs[name])
     ]
 
 
-def _tensors(found: checkpoint.Checkpoint) -> dict[str, Tensor]:
+def all_tensors(found: checkpoint.Checkpoint) -> dict[str, Tensor]:
     return {f"{group}/{name}": each for group, named in found.tensors.items() for name, each in named.items()}
 
 

@@ -175,10 +175,10 @@ def palette_show(
 
 def _dataset(data: DataLike, size: tuple[int, int], limit: int | None, seed: int) -> "ImageDataset":
     from isopix.data.dataset import DataConfig, ImageDataset
-    from isopix.pretrained.images import load_images
+    from isopix.pretrained.images import load_images, sample_of_each
 
     if isinstance(data, ImageDataset):
-        return data
+        return sample_of_each(data, limit)
     return load_images(DataConfig(source=str(data), rows=size[0], cols=size[1], limit=limit, seed=seed))
 
 

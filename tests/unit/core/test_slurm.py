@@ -39,3 +39,8 @@ def test_only_a_job_in_its_grace_time_is_handed_to_submitit_after_sigterm(
     finally:
         signal.signal(signal.SIGUSR2, before)
     assert received == [signal.SIGUSR2] * requeued
+
+
+def test_the_number_of_requeues_is_the_one_given_or_many(tmp_path: Path) -> None:
+    given = [job.job_executor(tmp_path, each, cluster="local") for each in ({"max_num_timeout": 7}, {})]
+    assert [each._executor.max_num_timeout for each in given] == [7, job.NUM_REQUEUES]

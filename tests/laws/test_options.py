@@ -1,0 +1,221 @@
+"""Laws of options: another value of any option of a verb changes its result, and a limit holds everywhere."""
+
+import inspect
+import json
+import sys
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from isopix.cli import main as command
+from isopix.core.overrides import flatten
+from isopix.data import dataset
+from isopix.storage.result import Result
+from isopix.verbs import VERBS
+from tests.laws.test_stores import _logged
+from tests.laws.test_verbs import PACKAGE, option
+from tests.smoke.conftest import known_throughput
+from tests.tiny_runs import unchecked
+
+__all__ = ["known_throughput", "unchecked"]
+
+QUICK = (
+    "steps=2 depth=2 width=16 batch_size=8 log_every=1 evaluate_every=1 evaluate_images=16 num_test_images=16"
+)
+RUNS = [
+    f"pretrain igpt.digits --out ar --limit 60 {QUICK}",
+    f"pretrain igpt.digits_bert --out bert --limit 60 {QUICK}",
+    f"finetune bert --out tuned lr=0.01 patience=null --limit 60 {QUICK}",
+    "palette fit --data digits --colors 6 --size 8 8 --limit 20 --out palette.npz",
+]
+CALLS = {  # what all calls of a verb have
+    "analyze": "ar --limit 4 --only attention_maps --only attention_distance",
+    "complete": "bert --count 2 --each 2 --iterations 3",
+    "data show": "translated-digits --limit 10",
+    "evaluate": "tuned",
+    "finetune": f"ar {QUICK} --labels 2 --limit 40",
+    "low-data": "ar --limit 40 --method ridge --labels 2 --subsets 2",
+    "neighbors": "ar --limit 20 --num-neighbors 3 --pictures 2",
+    "palette fit": "--data digits --colors 4 --size 8 8 --limit 20",
+    "palette show": "palette.npz --data digits --size 8 8 --limit 20",
+    "plan": "igpt.digits",
+    "pretrain": f"igpt.digits {QUICK} --limit 40",
+    "probe": "ar --limit 40 --method ridge --num-resamples 50",
+    "reconstruct": "bert --count 4",
+    "sample": "ar --count 2",
+    "score": "bert --limit 8 --masks 2 --maps 1",
+    "search-lr": f"igpt.digits {QUICK} --max-lr 0.01 --min-lr 0.003 steps=60 evaluate_every=30",
+    "verify": "bert --limit 20",
+}
+OWN_CALLS = {
+    "finetune --refit-on-validation": f"ar {QUICK} --limit 40",
+    "low-data --limit": "ar --method ridge --labels 2 --subsets 1 --finetune-steps 1",
+    "probe --mask-ensemble": "bert --limit 40 --method ridge --num-resamples 5",
+}
+LIMIT = 30
+# Another value of each option, whatever the verb.
+OTHERS = f"""
+--against other.npz; --colors 5; --concat 2; --count 3; --data other.npz; --devices 2xA100; --each 1;
+--features residual; --file settings.json; --finetune; --finetune-steps 1; --from ar; --image 1;
+--iterations 2; --labels 3; --layer 2; --limit {LIMIT}; --maps 2; --mask random:0.5; --mask-ensemble 3;
+--masks 3; --max-lr 0.003; --method lbfgs; --mfu 0.3; --min-lr 0.01; --nearest; --no-start-token;
+--num-neighbors 2; --num-resamples 20; --only attention_rollout; --order random; --palette palette.npz;
+--pictures 1; --pool flatten; --position 1,1; --precision bf16; --price 2; --probe-every 1;
+--refit-on-validation; --rows 3; --seed 5; --select cross-validation; --size 12 12; --split train;
+--subset 1; --subsets 3; --temperature 0.5; --threshold 0.5; --top-k 2; --top-p 0.3
+"""
+# Where it runs, is written or logged to; the renormalized attention of networks with a class token.
+NOT_TRIED = {"--compile", "--device", "--logger", "--out", "--renormalize"}
+# Echoes of options, and texts with them.
+ECHOES = {
+    "call",
+    "config",
+    "label",
+    "next",
+    "passes",
+    "resume",
+    "sampling",
+    "selection",
+    "source",
+    "warnings",
+}
+VALUES = {words.split()[0]: words.split() for words in OTHERS.split(";")}
+# Samples on CPUs without instructions for bf16, and errors of few images.
+SAME = {"complete --precision", "sample --precision", "low-data --precision"}
+PAIRS = [
+    (verb, name)
+    for verb in CALLS
+    for each in inspect.signature(VERBS[verb].function).parameters.values()
+    if (name := option(each).replace("--start-token", "--no-start-token")) not in NOT_TRIED
+    and (each.kind is each.KEYWORD_ONLY or name == "--count")
+    and f"{verb} {name}" not in SAME
+]
+OUT = count()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with runs, settings, and other images of the same classes."""
+    folder = tmp_path_factory.mktemp("options")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for words in RUNS:
+            patch.setattr(sys, "argv", ["isopix", *words.split()])
+            command.main()
+        whole = dataset.load_dataset(dataset.DataConfig(rows=8, cols=8, limit=100))
+        parts = {name: getattr(whole, name) for name in ("train", "validation", "test")}
+        images = {
+            f"x_{name}": 255 - each.images[:].permute(0, 2, 3, 1).numpy() for name, each in parts.items()
+        }
+        np.savez("other.npz", **images, **{f"y_{name}": each.labels.numpy() for name, each in parts.items()})
+        Path("settings.json").write_text(
+            json.dumps({"train": {"accumulate": 2}, "data": {"augment": "pad_crop_flip"}})
+        )
+    return folder
+
+
+def words_of(verb: str, name: str, values: list[str]) -> list[str]:
+    """Return the words of a verb's call, with these values of an option instead of its own."""
+    given = " ".join(["", *OWN_CALLS.get(f"{verb} {name}", CALLS[verb]).split()]).split(" --")
+    kept = [each for each in given if not values or each.split(" ")[0] != name.removeprefix("--")]
+    words = [*verb.split(), *" --".join(kept).split(), *values]
+    needs_out = inspect.signature(VERBS[verb].function).parameters.get("out")
+    out = f"out{next(OUT)}" + ".npz" * verb.startswith("palette")
+    return words + ["--out", out] * (needs_out is not None and needs_out.default is needs_out.empty)
+
+
+def call(words: list[str], patch: pytest.MonkeyPatch) -> Result:
+    results: list[Result] = []
+    patch.setattr(command, "print_result", lambda result, json: results.append(result))
+    patch.setattr(sys, "argv", ["isopix", *words])
+    with suppress(SystemExit):  # without a result if the call is wrong
+        command.main()
+    return results[0]
+
+
+def outcome(result: Result) -> Any:
+    """Return what a result and its files contain, without echoes of options."""
+    path = Path(result.path or "none")
+    names = sorted(each.name for each in path.iterdir()) if path.is_dir() else []
+    files = {name: Image.open(path / name).tobytes() if ".png" in name else b"" for name in names}
+    log = _logged(path) if "log.jsonl" in files else []
+    unsaved = {
+        name: value.numpy().tolist() if isinstance(value, torch.Tensor) else value.tobytes()
+        for name, value in vars(result).items()
+        if isinstance(value, torch.Tensor | Image.Image)
+    }
+    return plain(result.record()), plain(log), unsaved, files
+
+
+def plain(value: Any) -> Any:
+    """Return plain values without those of options."""
+    if isinstance(value, list):
+        return list(map(plain, value))
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: plain(each)
+        for key, each in value.items()
+        if key not in ECHOES and (isinstance(each, list | dict) or f"--{key.replace('_', '-')}" not in VALUES)
+    }
+
+
+def test_every_option_has_another_value() -> None:
+    assert {name for _, name in PAIRS} == set(VALUES)
+
+
+BASES: dict[str, Any] = {}
+
+
+@pytest.mark.usefixtures("unchecked", "known_throughput")
+@pytest.mark.parametrize(("verb", "name"), PAIRS)
+def test_another_value_changes_the_result(
+    verb: str, name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    base = words_of(verb, name, [])
+    key = " ".join(base).partition(" --out")[0]
+    if key not in BASES:
+        BASES[key] = outcome(call(base, monkeypatch))
+    limits, limited = set(), dataset._limited
+    monkeypatch.setattr(
+        dataset, "_limited", lambda whole, config: limits.add(config.limit) or limited(whole, config)
+    )
+    result = call(words_of(verb, name, VALUES[name]), monkeypatch)
+    assert outcome(result) != BASES[key]
+    if name != "--limit":
+        return
+    assert limits <= ({LIMIT, 60} if verb in ("neighbors", "score") else {LIMIT})  # 60 of training
+    if verb in ("data show", "finetune", "pretrain", "search-lr"):
+        return
+    arguments = result.call["arguments"]
+    loaded = dataset.load_dataset(dataset.DataConfig(source="other.npz", rows=8, cols=8))
+    given = {
+        name: each for name, each in arguments.items() if name not in ("settings", "data", "finetune_steps")
+    }
+    by_name = VERBS[verb].function(**given, data="other.npz")
+    assert counted(VERBS[verb].function(**given, data=loaded)) == counted(by_name)
+
+
+def counted(result: Result) -> dict[str, Any]:
+    """Return the numbers and hashes of images in a record, by their path."""
+    found = flatten(plain(result.record()))
+    return {path: each for path, each in found.items() if path.endswith(("images", "images_hash", "pixels"))}
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_the_command_that_resumes_has_every_plugin_and_logger(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    plugins = PACKAGE.parent / "examples" / "extend"
+    given = [f"--plugin {plugins / name}.py" for name in ("center_mask", "lda_probe")]
+    given += ["--logger tensorboard", "--device cpu"]
+    result = call([*words_of("pretrain", "", []), *" ".join(given).split()], monkeypatch)
+    assert all(each in result.record()["resume"] for each in given)

@@ -1,0 +1,102 @@
+"""Law of seeds: every random draw of the package is by the seed that was given for it."""
+
+import ast
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+import isopix
+from isopix.core import random
+from tests.smoke.conftest import workplace
+from tests.tiny_runs import cli, unchecked
+
+__all__ = ["unchecked", "workplace"]
+
+PACKAGE = Path(isopix.__file__).parent
+DATA, TRAIN, OPTION = 101, 202, 303
+TRAINED = f"data.seed={DATA} depth=1 width=16 batch_size=8 log_every=1 evaluate_every=1 rows=8 cols=8 steps=2"
+TRAINED += f" evaluate_images=8 num_test_images=8 precision=fp32 --seed {TRAIN} --device cpu"
+CALLS = {  # a command, and the seed it is given for all but the choice of images and the initial weights
+    f"pretrain igpt.digits --out ar block.dropout=0.1 limit=60 {TRAINED}": TRAIN,
+    f"pretrain igpt.digits_bert --out bert --data photos num_colors=8 crop=random limit=20 {TRAINED}": TRAIN,
+    f"finetune ar --out tuned --labels 5 finetune.residual_block=true augment=pad_crop_flip {TRAINED}": TRAIN,
+    f"finetune bert --out masked {TRAINED}": TRAIN,
+    f"evaluate masked --mask-ensemble 2 --seed {OPTION}": OPTION,
+    f"verify bert --limit 8 --seed {OPTION}": OPTION,
+    f"probe bert --mask-ensemble 2 --method ridge --num-resamples 2 --seed {OPTION}": OPTION,
+    f"probe ar --method adam epochs=2 --num-resamples 2 --seed {OPTION}": OPTION,
+    "low-data ar --labels 2 --subsets 2 --method ridge --select cross-validation": DATA,
+    f"sample ar -n 2 --seed {OPTION}": OPTION,
+    f"complete bert -n 2 --each 1 --mask random:0.5 --iterations 2 --seed {OPTION}": OPTION,
+    f"reconstruct bert -n 2 --seed {OPTION}": OPTION,
+    f"score ar --limit 8 --against digits --maps 1 --seed {OPTION}": OPTION,
+    f"score bert --limit 8 --data photos --maps 1 --masks 2 --seed {OPTION}": OPTION,
+    "analyze ar --limit 4": TRAIN,
+    f"palette fit --data photos --colors 4 --limit 8 --out palette.npz --seed {OPTION}": OPTION,
+}
+OWN = {
+    "data/dataset.py": DATA,
+    "data/preprocess.py": DATA,
+    "data/splits.py": DATA,
+    "recipes/recipe.py": TRAIN,
+}
+# Other seeds that a place may have besides.
+ALSO = {
+    "data/splits.py sample": 0,  # evaluated images, the same for all runs
+    "finetuning/classifier.py classifier": 0,  # weights that are then replaced by saved ones
+    "probing/baselines.py pixels.components": 0,  # a numerical method
+    "probing/probe.py probe.vote": 0,  # low-data has one mask, and so no ties
+    "train/evaluator.py evaluation": TRAIN,  # scores compare with code frequencies of the training
+}
+FIXED = {"probing/baselines.py pixels.components"}
+NOT_CALLED = {  # what is fixed for all seeds, and trials, of which a test of the study compares seeds
+    *("recipes/cost.py", "objectives/objectives.py", "data/sources/named.py", "pretrained/model.py"),
+    *("studies/inductive_bias/figures.py", "studies/inductive_bias/trial.py"),
+}
+
+
+def places() -> list[tuple[str, range]]:
+    """Return the file and the lines of every call of the functions of `isopix.core.random`."""
+    found = []
+    for path in PACKAGE.rglob("*.py"):
+        nodes = list(ast.walk(ast.parse(path.read_text())))
+        imports = [each for each in nodes if isinstance(each, ast.ImportFrom)]
+        names = {n.asname or n.name for each in imports if each.module == random.__name__ for n in each.names}
+        for each in nodes:
+            if isinstance(each, ast.Call) and getattr(each.func, "id", "") in names:
+                lines = range(each.lineno, (each.end_lineno or each.lineno) + 1)
+                found.append((str(path.relative_to(PACKAGE)), lines))
+    return found
+
+
+@pytest.mark.usefixtures("unchecked", "workplace")
+def test_every_draw_is_by_the_seed_that_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    draws: dict[str, set[int]] = defaultdict(set)
+    drawn: dict[str, set[int]] = defaultdict(set)
+    lines, number = set[tuple[str, int]](), random._number
+
+    def recorded(seed: int, purpose: str, step: int) -> int:
+        frame = sys._getframe(1)
+        while not (file := frame.f_code.co_filename).startswith(str(PACKAGE)) or file == random.__file__:
+            assert frame.f_back is not None
+            frame = frame.f_back
+        name = str(Path(file).relative_to(PACKAGE))
+        lines.add((name, frame.f_lineno))
+        draws[f"{name} {purpose.partition('/')[0].rstrip('.0123456789')}"].add(seed)
+        return number(seed, purpose, step)
+
+    monkeypatch.setattr(random, "_number", recorded)
+    for words, given in CALLS.items():
+        draws.clear()
+        text = cli(*words.split())
+        assert "wrote " in text or "finished: " in text, words
+        for place, seeds in draws.items():
+            drawn[place] |= seeds
+            own = {} if words.startswith("palette") else OWN  # it has no other seed
+            asked = own.get(place.partition(" ")[0], given)
+            assert seeds - {ALSO.get(place)} <= {asked}, (words, place)
+    assert {place for place, seeds in drawn.items() if seeds == {ALSO.get(place)}} == FIXED
+    missed = {name for name, own in places() if not any(name == file and line in own for file, line in lines)}
+    assert missed == NOT_CALLED

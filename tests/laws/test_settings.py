@@ -1,0 +1,91 @@
+"""Law of settings: another value of any setting of a recipe makes another run."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from isopix.core.config import to_dict
+from isopix.core.overrides import flatten, override, parse
+from isopix.finetuning.classifier import FineTuneConfig
+from isopix.recipes import registry
+from isopix.recipes.recipe import Recipe
+from tests.laws.test_stores import _logged
+from tests.smoke.conftest import add_photos
+from tests.tiny_runs import unchecked
+from tests.trained import all_tensors, newest, train
+
+__all__ = ["unchecked"]
+
+BASE = "depth=2 width=8 steps=3 batch_size=8 log_every=1 evaluate_every=2 evaluate_images=4 num_test_images=4"
+BASE += " rows=8 cols=8 num_colors=8 objective.mask.ratio=0.5 checkpoint_every=3 max_warmup_fraction=0.5"
+BASE += " finetune.generative_weight=1 objective.random_rate=0.1"
+# Another value of each setting, after "+" with what both runs need.
+VALUES = """
+model.codec.num_colors=9 model.stem=linear_pixel_embedding model.positions=sincos model.class_token=true
+model.embedding_dropout=0.5 model.block=axial model.block.norm=layer_norm model.block.norm.epsilon=0.1
+model.block.heads=4 model.block.attention_bias=true model.block.qkv_bias=true model.block.dropout=0.5
+model.block.attention_dropout=0.5 model.block.mlp.expansion=2 model.block.mlp.activation=gelu
+model.block.mlp.bias=true model.depth=1 model.width=16 model.tie_blocks=true model.init=keras
+objective=autoregressive objective.mask=block objective.mask.ratio=0.3 objective.corruption=mask_token
+objective.random_rate=0.5 objective.keep_rate=0.5 objective.deterministic_mask=true
+objective.label_smoothing=0.1 objective.causal=true
+data.source=digits data.rows=12 data.cols=12 data.crop=random data.crop_fraction=0.5 data.resample=bicubic
+data.holdout=0.3 data.train_on_validation=true+finetune.patience=null data.limit=12 data.labels_per_class=4
+data.subset=1+data.labels_per_class=4 data.placements=1+data.source=translated-digits data.seed=1
+data.augment=pad_crop_flip data.patch_augment=random
+train.steps=4 train.batch_size=4 train.accumulate=2 train.optimizer=sgd train.optimizer.lr=0.1
+train.optimizer.beta1=0.5 train.optimizer.beta2=0.5 train.optimizer.epsilon=0.1 train.schedule=constant
+train.schedule.warmup_epochs=0 train.schedule.max_warmup_fraction=0 train.max_grad_norm=0.001
+train.precision=bf16 train.seed=1 train.log_every=2 train.evaluate_every=1 train.evaluate_images=2
+train.num_test_images=2 train.knn_images=8 train.checkpoint_every=2 train.probe_every=2
+finetune.generative_weight=0.5 finetune.layer=1 finetune.pool=grid4 finetune.residual_block=true
+finetune.head_bias=true finetune.dropout=0.5 finetune.label_smoothing=0.1
+finetune.patience=1+train.evaluate_every=1 finetune.mask_ratio=0.3 finetune.mask_at_eval=false
+"""
+OTHERS = VALUES.split()
+# Names; files and parts that are tested elsewhere; how pixels are stored, and steps computed, to the same
+# numbers; GPUs, time and several processes; training that fails; weights of another size.
+NOT_COMPARED = {
+    *("name", "finetune_overrides", "model.codec.kind", "model.codec.palette_file", "model.head.kind"),
+    *("model.block.mlp.kind", "data.store", "data.workers", "train.compile", "train.parallel"),
+    *("train.recompute", "train.checkpoint_minutes", "train.async_save", "train.on_nonfinite"),
+    *("train.evaluators", "finetune.interpolation"),
+}
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return add_photos(tmp_path_factory.mktemp("settings")) / "photos"
+
+
+@pytest.fixture(scope="module")
+def base(photos: Path) -> Recipe:
+    found = replace(registry.find("igpt.digits_bert"), finetune=FineTuneConfig())
+    return override(found, parse([f"data.source={photos}", *BASE.split()]))
+
+
+def test_every_setting_has_another_value(base: Recipe) -> None:
+    named = {each.partition("=")[0] for each in OTHERS}
+    known = {path.removesuffix(".kind") for path in flatten(to_dict(base))}
+    assert named | {path.removesuffix(".kind") for path in NOT_COMPARED} == known
+
+
+RUNS: dict[str, Any] = {}
+
+
+def outcome(recipe: Recipe, out: Path) -> Any:
+    train(recipe, out)
+    steps = [each.name for each in sorted((out / "checkpoints").iterdir())]
+    return steps, _logged(out), {name: each.tolist() for name, each in all_tensors(newest(out)).items()}
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("words", OTHERS)
+def test_another_value_makes_another_run(words: str, base: Recipe, tmp_path: Path) -> None:
+    own, *both = words.split("+")
+    common = override(base, parse(both))
+    if words[len(own) :] not in RUNS:
+        RUNS[words[len(own) :]] = outcome(common, tmp_path / "base")
+    assert outcome(override(common, parse([own])), tmp_path / "other") != RUNS[words[len(own) :]]
