@@ -4,21 +4,20 @@ import hashlib
 import io
 import logging
 import re
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool
 from numpy.typing import NDArray
-from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError, features
+from PIL import Image, ImageFile, ImageOps, PngImagePlugin, UnidentifiedImageError, features
 from PIL.TiffImagePlugin import TiffImageFile
 
 from isopix.core import text
 
-T = TypeVar("T")
 RawImage = Path | bytes | NDArray[Any]  # a file, an encoded image, or pixels [H W], [H W 3], [H W 4]
 
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
@@ -29,16 +28,13 @@ SUFFIXES = (
 PACKAGES = {"AVIF": "pip install 'pillow>=11.3'", "HEIF": "pip install 'isopix[heif]'"}
 OPTIONAL = {".avif": "AVIF", ".heic": "HEIF", ".heif": "HEIF", ".hif": "HEIF"}  # formats of packages
 LOSSY = re.compile(rb"\xff\xd8|RIFF....WEBP|....ftyp", re.DOTALL)  # JPEG, WebP, AVIF and HEIF
-HEIF_BRANDS = {b"ftyp" + each for each in (b"heic", b"heix", b"heim", b"heis", b"hevc", b"mif1", b"msf1")}
 MAX_PIXELS = 89_478_485  # as Pillow's limit, above which it warns; above twice as many it refuses
 NEVER_REDUCED = 2**31 - 1  # no image has sides of this many pixels
 MAX_BYTES = 2**28  # of a file, or of an image inside one
 MIDDLE = 128  # of the levels 0 to 255: from here on, a pixel of a mask is white, or opaque
 DARK = 2**15  # samples below half of the 65,536 levels make dark images
 SIXTEEN_BITS = re.compile(r";16[BLN]")  # how Pillow names the samples of a file
-TEXT_CHUNKS = (b"tEXt", b"zTXt", b"iTXt", b"iCCP")  # of PNG
-XMP = b"XML:com.adobe.xmp\0\0"  # the text in which an orientation may be
-BITS, COMPRESSION, PHOTOMETRIC, PLANES = 258, 259, 262, 284  # TIFF tags
+BITS, PHOTOMETRIC, PLANES = 258, 262, 284  # TIFF tags
 ORIENTATION = 0x0112  # the EXIF tag
 UPRIGHT = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -52,6 +48,8 @@ UPRIGHT = {
 
 # Pillow logs what is wrong with a file besides raising it; without a handler that is printed.
 logging.getLogger("PIL").addHandler(logging.NullHandler())
+# Pillow refuses PNG files with more than a megabyte of text or color profile.
+PngImagePlugin.MAX_TEXT_CHUNK = PngImagePlugin.MAX_TEXT_MEMORY
 
 
 @cache
@@ -92,19 +90,16 @@ def decode_image(
     """Return the image as 8-bit RGB, upright, the first frame of several.
 
     Transparency is composited on white; CMYK is converted without a color profile. Gray samples of more than
-    8 bits reach from 0 to `white`, by default 65,535, or 4,095 if a TIFF file has 12 bits; 16-bit color keeps
-    its high bytes. A JPEG may be decoded at 1/2, 1/4 or 1/8 of its size, with sides of at least `min_side`.
+    8 bits reach from 0 to `white`, by default 65,535; 16-bit color keeps its high bytes. A JPEG may be
+    decoded at 1/2, 1/4 or 1/8 of its size, with sides of at least `min_side`.
 
     Raises ValueError for more than `max_pixels`, by the header, before any pixel is decoded.
     """
     if isinstance(content, np.ndarray):
         return _to_rgb(Image.fromarray(content), white)
-
-    def read(image: Image.Image) -> DecodedImage:
+    with _opened(content, max_pixels) as image:
         image.draft(None, (min_side, min_side))
         return upright_rgb(image, white)
-
-    return _read(content, read, max_pixels)
 
 
 def upright_rgb(image: Image.Image, white: int | None = None) -> DecodedImage:
@@ -139,14 +134,11 @@ def image_header(content: bytes | NDArray[Any]) -> tuple[int, int, str, str]:
     """Return width and height of the upright image, its format ("array" for an array), and its mode."""
     if isinstance(content, np.ndarray):
         return content.shape[1], content.shape[0], "array", Image.fromarray(content).mode
-    return _read(content, _header, 2 * MAX_PIXELS)  # `decode_image` has the limit
-
-
-def _header(image: Image.Image) -> tuple[int, int, str, str]:
-    # Pillow gives the size of the upright image for TIFF files alone.
-    is_lying = image.format != "TIFF" and _orientation(image) in (5, 6, 7, 8)
-    width, height = image.size[::-1] if is_lying else image.size
-    return width, height, image.format or "unknown", image.mode
+    with _opened(content, 2 * MAX_PIXELS) as image:  # `decode_image` has the limit
+        # Pillow gives the size of the upright image for TIFF files alone.
+        is_lying = image.format != "TIFF" and _orientation(image) in (5, 6, 7, 8)
+        width, height = image.size[::-1] if is_lying else image.size
+        return width, height, image.format or "unknown", image.mode
 
 
 def read_content(raw: RawImage) -> bytes | NDArray[Any]:
@@ -168,8 +160,8 @@ def read_mask(path: Path) -> Bool[np.ndarray, "rows cols"]:
         rgb, largest = decode_image(content, NEVER_REDUCED)
         range_note(largest, None)  # raises ValueError
         lightness = np.asarray(rgb.convert("L"))
-        rgba = _read(content, lambda image: ImageOps.exif_transpose(image).convert("RGBA"), MAX_PIXELS)
-        alpha = np.asarray(rgba)[..., 3]
+        with _opened(content, MAX_PIXELS) as image:
+            alpha = np.asarray(ImageOps.exif_transpose(image).convert("RGBA"))[..., 3]
     except Exception as error:  # damaged files raise OSError, ValueError, SyntaxError, struct.error and more
         raise ValueError(f"mask {path} cannot be read: {failure_reason(error)}") from None
     transparent = alpha < MIDDLE
@@ -206,42 +198,17 @@ def failure_reason(error: Exception) -> str:
     return text.error_line(error)
 
 
-def _read(content: bytes, read: Callable[[Image.Image], T], max_pixels: int) -> T:
-    """Return what is read of an encoded image. Raises ValueError above the limits."""
+@contextmanager
+def _opened(content: bytes, max_pixels: int) -> Iterator[Image.Image]:
     _check_size(len(content))
     if not content:
         raise ValueError("empty file")
-    if content[4:12] in HEIF_BRANDS and "HEIF" not in readable_formats():
-        raise ValueError(f"a HEIF image, which needs {PACKAGES['HEIF']}")
-    try:
-        with Image.open(io.BytesIO(content), formats=readable_formats()) as image:
-            width, height = image.size
-            if width * height > max_pixels:
-                raise ValueError(
-                    f"{width}x{height} pixels, above the limit of {max_pixels:,} (data.max_pixels)"
-                )
-            return read(image)
-    except ValueError:
-        without = _without_text(content)
-        if without == content:
-            raise
-        return _read(without, read, max_pixels)
-
-
-def _without_text(content: bytes) -> bytes:
-    """Return a PNG without texts and profile, of which Pillow reads no more than a megabyte; or other files.
-
-    A chunk has 4 bytes of length, 4 of its kind, the content and 4 of a checksum (PNG section 5.3).
-    """
-    if content[:4] != b"\x89PNG":
-        return content
-    kept, start = bytearray(content[:8]), 8
-    while start < len(content):
-        end = start + 12 + int.from_bytes(content[start : start + 4])
-        if content[start + 4 : start + 8] not in TEXT_CHUNKS or content.startswith(XMP, start + 8):
-            kept += content[start:end]
-        start = end
-    return bytes(kept)
+    with Image.open(io.BytesIO(content), formats=readable_formats()) as image:
+        width, height = image.size
+        if width * height > max_pixels:
+            limit = f"the limit of {max_pixels:,} (data.max_pixels)"
+            raise ValueError(f"{width}x{height} pixels, above {limit}")
+        yield image
 
 
 def _check_size(size: int) -> None:
@@ -259,12 +226,10 @@ def _orientation(image: Image.Image) -> int:
 
 def _to_rgb(image: Image.Image, white: int | None) -> DecodedImage:
     tags = image.tag_v2 if isinstance(image, TiffImageFile) else {}
-    bits = tags.get(BITS, (16,))[0]
-    is_raw = bits > 8 and tags.get(COMPRESSION, 1) == 1
-    if tags.get(PLANES) == 2 and (is_raw or image.mode == "LA"):
+    if tags.get(PLANES) == 2 and (max(tags[BITS]) > 8 or image.mode == "LA"):
         raise ValueError("Pillow misreads separate color planes of this kind; write a TIFF file of one plane")
     if image.mode.startswith("I"):
-        return _gray_to_rgb(np.asarray(image), bits, white, is_inverted=tags.get(PHOTOMETRIC) == 0)
+        return _gray_to_rgb(np.asarray(image), white, is_inverted=tags.get(PHOTOMETRIC) == 0)
     if image.mode == "F":
         raise ValueError("floating-point samples of unknown range")
     if image.has_transparency_data:
@@ -273,12 +238,11 @@ def _to_rgb(image: Image.Image, white: int | None) -> DecodedImage:
     return DecodedImage(image.convert("RGB"))
 
 
-def _gray_to_rgb(samples: NDArray[Any], bits: int, white: int | None, *, is_inverted: bool) -> DecodedImage:
-    low, high = int(samples.min(initial=0)), int(samples.max(initial=0))
-    if low < 0 or (white is None and high > 0xFFFF):
-        allowed = "allowed: 0 to 65,535, or 0 to data.white"
-        raise ValueError(f"32-bit samples of unknown range, from {low} to {high}; {allowed}")
-    top = white or 2 ** min(bits, 16) - 1
+def _gray_to_rgb(samples: NDArray[Any], white: int | None, *, is_inverted: bool) -> DecodedImage:
+    low, high, top = int(samples.min(initial=0)), int(samples.max(initial=0)), white or 0xFFFF
+    if low < 0 or (white is None and high > top):
+        raise ValueError(
+            f"32-bit samples of unknown range, from {low} to {high}; data.white says what is white"
+        )
     levels = (np.minimum(samples.astype(np.int64), top) * 256 // (top + 1)).astype(np.uint8)
-    rgb = Image.fromarray(255 - levels if is_inverted else levels).convert("RGB")
-    return DecodedImage(rgb, high if bits >= 16 else 0)
+    return DecodedImage(Image.fromarray(255 - levels if is_inverted else levels).convert("RGB"), high)

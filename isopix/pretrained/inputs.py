@@ -17,7 +17,7 @@ from isopix.codecs.base import Codec
 from isopix.core.text import expand_home
 from isopix.core.types import Codes, Images, Mask
 from isopix.data.dataset import preprocess_config
-from isopix.data.decode import DecodedImage, RawImage, failure_reason, range_note, upright_rgb
+from isopix.data.decode import RawImage, failure_reason, range_note, upright_rgb
 from isopix.data.preprocess import preprocess
 from isopix.data.sources.base import SourceSplit
 from isopix.runs.load import LoadedRun
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 else:
     ArrayLike = ImagesLike = Any  # what is read says what is wrong
 
-GivenImage = RawImage | Tensor | DecodedImage
 CHANNELS = (1, 3, 4)  # gray, RGB, RGBA
 
 
@@ -67,12 +66,10 @@ def require_images(images: Images) -> Images:
     return images
 
 
-def _resized(images: Sequence[GivenImage], loaded: LoadedRun) -> Images:
+def _resized(images: Sequence[RawImage | Tensor], loaded: LoadedRun) -> Images:
     rows, cols = loaded.network.codec.image_size
     config = replace(preprocess_config(loaded.recipe.data), rows=rows, cols=cols)
-    read = [np.asarray(each.rgb) if isinstance(each, DecodedImage) else each for each in images]
-    raw = [each for each in read if not isinstance(each, Tensor)]
-    largest = [each.largest for each in images if isinstance(each, DecodedImage)]
+    raw, largest = [each for each in images if not isinstance(each, Tensor)], 0
     split = SourceSplit(len(raw), lambda start, stop: iter(raw[start:stop]), str, None)
     found, results = preprocess(split, config), torch.empty(len(images), 3, rows, cols, dtype=torch.uint8)
     for place, each in enumerate(images):
@@ -84,19 +81,21 @@ def _resized(images: Sequence[GivenImage], loaded: LoadedRun) -> Images:
             name = each if isinstance(each, Path) else f"image {place}" if len(images) > 1 else "the image"
             raise ValueError(f"{name} cannot be read: {image}")
         results[place] = torch.from_numpy(image.image)
-        largest.append(image.largest)
-    range_note(max(largest, default=0), config.white)  # raises ValueError
+        largest = max(largest, image.largest)
+    range_note(largest, config.white)  # raises ValueError
     return results
 
 
-def _one(given: OneImage, codec: Codec, white: int | None) -> GivenImage:
+def _one(given: OneImage, codec: Codec, white: int | None) -> RawImage | Tensor:
     if isinstance(given, Tensor | np.ndarray):
         return _sized(given, codec)
     if isinstance(given, Image.Image):
         if given.mode == "I" and given.format is None:  # read from a 16-bit file, it has a format
             raise ValueError("the image has 32-bit samples of unknown range; convert it to RGB or I;16")
         try:
-            return upright_rgb(given, white)
+            rgb, largest = upright_rgb(given, white)
+            range_note(largest, white)  # raises ValueError
+            return np.asarray(rgb)
         except Exception as error:  # Pillow raises a dozen types for damaged files
             raise ValueError(f"the image cannot be read: {failure_reason(error)}") from None
     if isinstance(given, str | os.PathLike) and os.fspath(given):

@@ -70,8 +70,8 @@ OTHERS = f"""
 --refit-on-validation; --rows 3; --seed 5; --select cross-validation; --size 12 12; --split train;
 --subset 1; --subsets 3; --temperature 0.5; --threshold 0.5; --top-k 2; --top-p 0.3
 """
-# Where it runs, is written or logged to; the renormalized attention of networks with a class token.
-NOT_TRIED = {"--compile", "--device", "--logger", "--out", "--renormalize"}
+# Where it runs, is written or logged to; attention with a class token; labels of tables (unit tests of data).
+NOT_TRIED = {"--compile", "--device", "--logger", "--out", "--renormalize", "--label-column"}
 # Echoes of options, and texts with them.
 ECHOES = {
     "call",

@@ -45,13 +45,14 @@ finetune.head_bias=true finetune.dropout=0.5 finetune.label_smoothing=0.1
 finetune.patience=1+train.evaluate_every=1 finetune.mask_ratio=0.3 finetune.mask_at_eval=false
 """
 OTHERS = VALUES.split()
-# Names; files and parts that are tested elsewhere; how pixels are stored, and steps computed, to the same
-# numbers; GPUs, time and several processes; training that fails; weights of another size.
+# Names; files, how they are read, and parts that are tested elsewhere; how pixels are stored, and steps
+# computed, to the same numbers; GPUs, time, several processes; training that fails; weights of another size.
 NOT_COMPARED = {
     *("name", "finetune_overrides", "model.codec.kind", "model.codec.palette_file", "model.head.kind"),
     *("model.block.mlp.kind", "data.store", "data.workers", "train.compile", "train.parallel"),
     *("train.recompute", "train.checkpoint_minutes", "train.async_save", "train.on_nonfinite"),
-    *("train.evaluators", "finetune.interpolation"),
+    *("train.evaluators", "finetune.interpolation", "data.splits", "data.max_pixels", "data.white"),
+    *("data.label_column", "data.image_column"),
 }
 
 

@@ -1,9 +1,7 @@
 """Labels: the values that are classes, and the columns of a table that hold them."""
 
-import re
 import sys
 from collections.abc import Collection, Iterable, Sequence
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,10 +11,7 @@ from pyarrow import types
 
 from isopix.core.text import count_of, normal_form
 
-LABEL_NAMES = ("label", "labels", "fine_label")  # by preference, if several columns could be the label
-# Words in the names of whole numbers that are no classes, unless there is also one of the second set.
-IDENTIFIERS = {"id", "ids", "idx", "index", "number", "width", "height", "size"}
-CLASSES = {"class", "label", "category", "target"}
+LABEL_NAMES = ("label", "labels", "fine_label", "cls", "class", "target", "category")  # by preference
 MAX_CLASSES = 100_000  # ImageNet-21k has 21,843
 MAX_INDEX = 1_000  # unnamed labels up to here are class indices, also if some are missing; above it, ids
 MAX_LISTED = 10  # columns in a note
@@ -25,64 +20,50 @@ Labels = NDArray[Any]  # whole numbers, -1 where missing; or names of classes, N
 
 
 class LabelColumn(NamedTuple):
-    """The column of labels, if there is one; whether it was guessed; and others that may hold labels."""
+    """The column of labels, if there is one, and others that may hold labels."""
 
     name: str | None
-    is_guess: bool = False
     others: tuple[str, ...] = ()
 
     def notes(self) -> tuple[str, ...]:
-        """Return a note of what was not read, or guessed."""
-        if not self.is_guess and not self.others:
+        """Return a note of what was not read."""
+        if not self.others:
             return ()
         read = f"labels are those of column '{self.name}'" if self.name else "no labels are read"
-        listed = ", ".join(self.others[:MAX_LISTED])
-        others = f"; columns that may hold labels: {listed}" if listed else ""
-        return (f"{read}{others}; data.label_column=NAME (--label-column of a probe) chooses one",)
+        others = f"columns that may hold labels: {', '.join(self.others[:MAX_LISTED])}"
+        return (f"{read}; {others}; data.label_column=NAME (--label-column of a probe) chooses one",)
 
     def unread(self, wanted: str | None) -> "LabelColumn":
         """Return that this column is not read. Raises ValueError if it was `wanted`."""
         if wanted is not None:
             raise ValueError(f"column '{wanted}' has no labels; allowed: whole numbers, strings and booleans")
-        return LabelColumn(None, others=tuple(each for each in (self.name, *self.others) if each))
+        return LabelColumn(None, tuple(each for each in (self.name, *self.others) if each))
 
 
 def find_label(where: str, schema: pa.Schema, typed: Collection[str], wanted: str | None) -> LabelColumn:
-    """Return the column `wanted`; or else the one that is typed as labels, or has a name of labels; or else
-    guess that it is the only one of whole numbers. Raises ValueError if there is no column `wanted`.
+    """Return the column `wanted`, or else one with a name of labels, or the only one that is typed as labels.
+
+    Raises ValueError if there is no column `wanted`.
     """
     if wanted is not None:
         if wanted not in schema.names:
             raise ValueError(f"{where} has no column '{wanted}'; its columns: {', '.join(schema.names)}")
         return LabelColumn(wanted)
-    integers = [field.name for field in schema if types.is_integer(field.type)]
-    plain = [field.name for field in schema if _is_plain(field.type)]
-    groups = [typed] if typed else [integers, plain]
-    named = [name for group in groups for name in LABEL_NAMES if name in group]
-    if named or len(typed) == 1:
-        label = (named or [*typed])[0]
-        return LabelColumn(label, others=tuple(each for each in typed if each != label))
-    is_guess = not typed and len(integers) == 1 and not _is_identifier(integers[0])
-    guess = integers[0] if is_guess else None
-    return LabelColumn(guess, is_guess, tuple(each for each in plain if each != guess))
+    columns = typed or [field.name for field in schema if _may_be_label(field.type)]
+    named = [name for name in LABEL_NAMES if name in columns] or [*typed]
+    label = named[0] if named else None
+    others = columns if typed or label is None else ()
+    return LabelColumn(label, tuple(each for each in others if each != label))
 
 
-def _is_plain(kind: pa.DataType) -> bool:
-    kind = kind.value_type if types.is_dictionary(kind) else kind
-    is_number = types.is_primitive(kind) and not types.is_temporal(kind)
-    return is_number or types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
-
-
-def _is_identifier(column: str) -> bool:
-    words = {word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", column)}
-    return bool(words & IDENTIFIERS) and not words & CLASSES
+def _may_be_label(kind: pa.DataType) -> bool:
+    return not (types.is_nested(kind) or types.is_binary(kind) or types.is_temporal(kind))
 
 
 def column_labels(column: pa.ChunkedArray) -> Labels | None:
     """Return the labels of a column; None if it has other values, such as fractions or lists."""
     if types.is_integer(column.type):
-        with suppress(pa.ArrowInvalid):
-            return np.asarray(column.cast(pa.int64()).fill_null(-1).to_numpy())
+        return np.asarray(column.cast(pa.int64(), safe=False).fill_null(-1).to_numpy())
     values = column.to_pylist()
     is_label = (each is None or each != each or label_of(each) is not None for each in values)  # noqa: PLR0124
     return label_array(values) if all(is_label) else None

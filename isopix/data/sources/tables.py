@@ -89,11 +89,12 @@ def splits_of(
     """Return the splits, and the columns of the first table. Raises ValueError if images are in another."""
     first = _columns(tables["train"][0], options)
     for table in chain(*tables.values()):
-        if _image_column(table, options) != first.image:
-            raise ValueError(f"{table.path} has other columns than {tables['train'][0].path}")
+        names = _class_names(table, first.label.name)
+        if _image_column(table, options) != first.image or names not in ((), first.names):
+            raise ValueError(f"{table.path} has other columns or classes than {tables['train'][0].path}")
     splits = {name: joined([_split(each, first) for each in parts]) for name, parts in tables.items()}
     labels = splits["train"].labels
-    if labels is None or (first.label.is_guess and len(set(labels.tolist())) == len(labels)):
+    if labels is None:
         splits = {key: replace(split, labels=None) for key, split in splits.items()}
         first = first._replace(label=first.label.unread(options.label_column))
     return splits, first
@@ -108,18 +109,12 @@ def _split(table: ColumnTable, columns: Columns) -> SourceSplit:
 
 
 def _labels(table: ColumnTable, columns: Columns) -> Labels | None:
-    """Return the labels of a table as those of the first one: class indices may be of other names."""
     column = columns.label.name
     if column is None or column not in table.schema.names:
         return None
     with naming(f"column '{column}' of labels of {table.path}"):
         chunks = table.values(column, 0, table.num_rows)
-        labels = column_labels(pa.chunked_array([*chunks], table.schema.field(column).type))
-        own = _class_names(table, column)
-        if labels is None or not own or own == columns.names:
-            return labels
-        places = [columns.names.index(each) if each in columns.names else -1 for each in own]
-        return np.array([*places, -1])[labels]  # the last one is that of -1
+        return column_labels(pa.chunked_array([*chunks], table.schema.field(column).type))
 
 
 def _images(structs: pa.StructArray, table: ColumnTable) -> Iterator[RawImage]:
@@ -138,6 +133,11 @@ def _columns(table: ColumnTable, options: ReadOptions) -> Columns:
     return Columns(_image_column(table, options), label, _class_names(table, label.name))
 
 
+def _class_names(table: ColumnTable, column: str | None) -> tuple[str, ...]:
+    classes = _features(table).get(column or "", {}).get("names") or ()
+    return tuple(classes.values() if isinstance(classes, Mapping) else classes)
+
+
 def _image_column(table: ColumnTable, options: ReadOptions) -> str:
     """Return the column of images: that of the options, or the first one of {bytes, ...}."""
     images = [each.name for each in table.schema if pa.types.is_struct(each.type) and _has_bytes(each.type)]
@@ -147,11 +147,6 @@ def _image_column(table: ColumnTable, options: ReadOptions) -> str:
         names = ", ".join(table.schema.names[:10])
         raise ValueError(f"{table.path} has no image {kind} of {{bytes, path}}; its columns: {names}")
     return wanted or images[0]
-
-
-def _class_names(table: ColumnTable, column: str | None) -> tuple[str, ...]:
-    classes = _features(table).get(column or "", {}).get("names") or ()
-    return tuple(classes.values() if isinstance(classes, Mapping) else classes)
 
 
 def _has_bytes(kind: pa.StructType) -> bool:

@@ -26,11 +26,10 @@ from isopix.data.sources.base import (
     source_of_files,
 )
 from isopix.data.sources.folder import has_images
-from isopix.data.sources.labels import LabelColumn, label_array, label_of
+from isopix.data.sources.labels import LABEL_NAMES, LabelColumn, label_array, label_of
 from isopix.storage.atomic import read_regular
 
 CLASS_NAMES = "classnames.txt"  # beside the shards, one a line, as CLIP benchmark's datasets have it
-LABEL_FIELDS = ("label", "cls")  # of a .json file
 TAR_NAME = re.compile(r"[^.].*\.(tar|tar\.gz|tgz|tar\.bz2|tar\.xz|tar\.zst)", re.IGNORECASE)
 
 Parts = dict[str, tarfile.TarInfo]  # the files of a sample by what follows the first dot of their names
@@ -39,7 +38,7 @@ Parts = dict[str, tarfile.TarInfo]  # the files of a sample by what follows the 
 def read_tar(path: Path, options: ReadOptions) -> Source:
     """Read one tar file as the training split, or a folder of them by split (see `files_by_split`).
 
-    A sample has one image, and a label in a .cls file or in a .json file (`label` or `cls`).
+    A sample has one image, and a label in a .cls file, or in a .json file by one of `LABEL_NAMES`.
     """
     files, class_names = files_by_split(path, TAR_NAME, options), path / CLASS_NAMES
     splits = {name: joined([_shard(each, options) for each in shards]) for name, shards in files.items()}
@@ -53,10 +52,10 @@ def read_tar(path: Path, options: ReadOptions) -> Source:
             classes = read_regular(class_names).decode().splitlines()
     read = chain(*files.values(), [class_names] if classes else [])
     source = source_of_files(path, read, splits, classes, options)
-    if source.splits["train"].labels is not None or source.label_notes:
-        return source
-    column = _columns(files["train"][0], options.label_column)
-    return replace(source, label_notes=column.notes())
+    if source.splits["train"].labels is None and not source.label_notes:
+        unread = _unread(files["train"][0], options.label_column)
+        source = replace(source, label_notes=unread.notes())
+    return source
 
 
 def _shard(path: Path, options: ReadOptions) -> SourceSplit:
@@ -137,7 +136,7 @@ def _label(archive: tarfile.TarFile, parts: Parts, wanted: str | None) -> int | 
         text = _read(archive, parts, "cls").strip()
         return int(text) if re.fullmatch(r"[-+]?\d{1,18}", text) else text or None
     fields = _fields(archive, parts)
-    labels = (label_of(fields.get(name)) for name in ([wanted] if wanted else LABEL_FIELDS))
+    labels = (label_of(fields.get(name)) for name in ([wanted] if wanted else LABEL_NAMES))
     return next((each for each in labels if each is not None), None)
 
 
@@ -152,12 +151,12 @@ def _read(archive: tarfile.TarFile, parts: Parts, extension: str) -> str:
     return file.read().decode()
 
 
-def _columns(path: Path, wanted: str | None) -> LabelColumn:
+def _unread(path: Path, wanted: str | None) -> LabelColumn:
     """Return the fields of the first sample that may hold labels. Raises ValueError if another is wanted."""
     with naming(f"tar file {path}"), _open(path) as archive:
         fields = _fields(archive, next((parts for _, parts in _samples(archive)), {}))
-    others = [name for name, value in fields.items() if label_of(value) is not None]
-    return LabelColumn(wanted, others=tuple(others)).unread(wanted)
+    others = tuple(name for name, value in fields.items() if label_of(value) is not None)
+    return LabelColumn(None, others).unread(wanted)
 
 
 def _claims(path: Path) -> bool:

@@ -55,13 +55,12 @@ def test_arrays_of_every_shape_are_read_as_numpy_reads_them(tmp_path: Path, imag
 @pytest.mark.parametrize(
     ("columns", "label"),
     [
-        (table(4, image="photo", label="species"), "species"),
         (table(3, label="coarse").append_column("fine_label", pa.array([0, 1, 2])), "fine_label"),
         (table(3, label="width").append_column("height", pa.array([1, 2, 3])), None),
         (table(3, label="kind", names="abc").append_column("label", pa.array([5, 6, 7])), "kind"),
     ],
 )
-def test_the_label_is_a_class_label_or_has_its_name_or_is_the_only_integer(
+def test_the_label_is_a_class_label_or_has_its_name(
     tmp_path: Path, columns: pa.Table, label: str | None
 ) -> None:
     pq.write_table(columns, tmp_path / "set.parquet")

@@ -59,15 +59,7 @@ def _folder(path: Path, fields: Fields) -> Path:
     return path
 
 
-def _json_lines(path: Path, fields: Fields) -> Path:
-    _folder(path, fields)
-    rows = [{"file_name": f"./{i}.png"} | {name: each[i] for name, each in fields.items()} for i in range(4)]
-    (path / "metadata.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    (path / "metadata.csv").unlink()
-    return path
-
-
-WRITERS = {"Parquet": _parquet, "Arrow": _arrow, "tar": _tar, "CSV": _folder, "JSON lines": _json_lines}
+WRITERS = {"Parquet": _parquet, "Arrow": _arrow, "tar": _tar, "CSV": _folder}
 
 
 def read(path: Path, label: str | None = None, image: str | None = None) -> Source:
@@ -107,19 +99,14 @@ def test_arrays_have_the_same_labels(tmp_path: Path, row: tuple) -> None:
     assert found(read(tmp_path / "set.npz")) == tuple(expected)
 
 
-KINDS = {"_type": "ClassLabel", "names": ["hen", "ape"]}
-TABLES: list[tuple[Fields, str | None, str]] = [  # what is said of a table
+TABLES: list[tuple[Fields, str | None, str]] = [  # the column of labels, and what is said of others
     ({"label": TWICE, "caption": PETS}, "label", ""),
-    ({"species": TWICE}, "species", "labels are those of column 'species'; data.label_column=NAME"),
+    ({"class": TWICE, "image_id": IDS}, "class", ""),
+    ({"fine_label": TWICE, "coarse_label": [0, 1, 0, 1]}, "fine_label", ""),
     ({"species": TWICE, "age": [1, 2, 1, 2], "pet": PETS}, None, "may hold labels: species, age, pet; data."),
-    ({"imageId": TWICE}, None, "no labels are read; columns that may hold labels: imageId;"),
-    ({"category_id": TWICE}, "category_id", "column 'category_id'"),
-    ({"crop_width": TWICE}, None, "crop_width"),
-    ({"species": IDS}, None, "no labels are read; columns that may hold labels: species;"),
     ({"label": [1.5, 2.0, 1.0, 1.0]}, None, "no labels are read; columns that may hold labels: label;"),
     ({"label": [[1], [2], [1], [2]], "pet": PETS}, None, "may hold labels: pet;"),
     ({"labels": [2, 1, None, 1]}, None, "1 of 4 train images of dataset 'set' have no label"),
-    ({"fine_label": TWICE, "coarse_label": [0, 1, 0, 1]}, "fine_label", ""),
 ]
 
 
@@ -133,17 +120,15 @@ def test_a_table_says_which_columns_may_hold_labels(
     assert bool(source.label_notes) == bool(note)
 
 
-def test_class_labels_keep_the_choice_of_before_and_name_the_others(tmp_path: Path) -> None:
-    kinds = {"fine_label": KINDS, "coarse_label": KINDS}
-    pq.write_table(
-        _columns({name: [1, 0, 1, 0] for name in reversed(kinds)}, kinds), tmp_path / "set.parquet"
-    )
+def test_of_class_labels_one_with_a_known_name_is_read_and_the_others_are_named(tmp_path: Path) -> None:
+    kinds = {name: {"_type": "ClassLabel", "names": ["hen", "ape"]} for name in ("coarse", "fine_label")}
+    pq.write_table(_columns({name: [1, 0, 1, 0] for name in kinds}, kinds), tmp_path / "set.parquet")
     source = read(tmp_path / "set.parquet")
     assert found(source) == ([1, 0, 1, 0], ("hen", "ape"))
-    assert (
-        "labels are those of column 'fine_label'; columns that may hold labels: coarse_label"
-        in (source.label_notes[0])
-    )
+    assert "of column 'fine_label'; columns that may hold labels: coarse;" in source.label_notes[0]
+    kinds["fine_label"]["names"] = ["ape", "hen"]
+    pq.write_table(_columns({"fine_label": [1, 0, 1, 0]}, kinds), tmp_path / "set-2.parquet")
+    assert "set.parquet has other columns or classes than" in refusal(read, tmp_path)
 
 
 def labels_of(source: Source) -> dict[str, list[int]]:
@@ -151,20 +136,12 @@ def labels_of(source: Source) -> dict[str, list[int]]:
 
 
 def test_a_class_is_the_same_in_all_splits_and_shards(tmp_path: Path, draw: Draw) -> None:
-    """Of strings, of folders, and of class indices whose names are in another order."""
     for name, first in (("train-0", "dog"), ("train-1", "ant"), ("test-0", "eel")):
         (tmp_path / "strings").mkdir(exist_ok=True)
         pq.write_table(_columns({"label": [first, *PETS[1:]]}), tmp_path / "strings" / f"{name}.parquet")
     source = read(tmp_path / "strings")
     assert source.classes == ("ant", "cat", "cow", "dog", "eel")
     assert labels_of(source) == {"train": [3, 1, 3, 2, 0, 1, 3, 2], "test": [4, 1, 3, 2]}
-    for name, names in (("train", ["hen", "ape"]), ("test", ["ape", "hen"])):
-        table = _columns({"label": [0, 1, 1, 0]}, {"label": KINDS | {"names": names}})
-        (tmp_path / "indices").mkdir(exist_ok=True)
-        pq.write_table(table, tmp_path / "indices" / f"{name}.parquet")
-    source = read(tmp_path / "indices")
-    assert source.classes == ("hen", "ape")
-    assert labels_of(source) == {"train": [0, 1, 1, 0], "test": [1, 0, 0, 1]}
     for name in ("train/cat/0.png", "train/dog/1.png", "test/cat/2.png", "test/cow/3.png"):
         draw(tmp_path / "folders" / name)
     source = read(tmp_path / "folders")
@@ -211,7 +188,7 @@ def test_what_has_no_columns_has_none_of_that_name(tmp_path: Path, draw: Draw) -
     np.savez(tmp_path / "set.npz", x_train=np.zeros((4, 8, 8), np.uint8))
     assert "has no column 'label': it has no columns" in refusal(read, tmp_path / "set.npz", "label")
     folder = draw(tmp_path / "photos" / "0.png").parent
-    assert "has no metadata.csv or metadata.jsonl with a column 'label'" in refusal(read, folder, "label")
+    assert "has no metadata.csv with a column 'label'" in refusal(read, folder, "label")
     (folder / "metadata.csv").write_text("")
     assert "no labels are read: file " in read(folder).label_notes[0]
     assert "metadata.csv cannot be read: Empty CSV file" in refusal(read, folder, "label")
@@ -222,7 +199,7 @@ def test_the_image_column_belongs_to_the_cache_key_and_the_label_column_to_the_f
     tmp_path: Path, kind: str
 ) -> None:
     path = WRITERS[kind](tmp_path, {"label": TWICE, "pet": PETS})
-    image = {"tar": "png", "CSV": "file_name", "JSON lines": "file_name"}.get(kind, "img")
+    image = {"tar": "png", "CSV": "file_name"}.get(kind, "img")
     changes = [{}, {"label_column": "label"}, {"label_column": "pet"}, {"image_column": image}]
     assert len({load(path, holdout=0.0, **each).fingerprint for each in changes}) == 4
 
