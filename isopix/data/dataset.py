@@ -49,9 +49,8 @@ class DataConfig:
     source: str = "digits"
     """Name, such as digits or cifar10, or path to a folder or file of images."""
     splits: SplitReading = "auto"
-    """Whether the words train, val and test (also training, valid, validation, dev, eval and testing) in the
-    names of folders, files and arrays are splits. `auto` reads them so, and refuses what may be read in two
-    ways; `names` leaves out what names no split; `none` reads all as training images.
+    """Whether words such as train, val and test in names of folders, files and arrays are splits. `auto`
+    refuses two readings; `names` leaves out what names no split; `none` reads all as training images.
     """
     rows: Side = 32
     """Rows of pixels of the network's inputs."""
@@ -67,9 +66,7 @@ class DataConfig:
     resample: Resample = "area"
     """Resampling filter."""
     max_pixels: Annotated[int, Range(low=1, high=2 * MAX_PIXELS)] = MAX_PIXELS
-    """Pixels of an image, by its header; larger ones are not read. JPEG files are decoded at a fraction of
-    their size; of others a pixel takes 11 to 23 bytes of memory in each thread.
-    """
+    """Pixels of an image, by its header; larger ones are not read."""
     white: Annotated[int, Range(low=255, high=2**31 - 1)] | None = None
     """Sample that is white in gray images of more than 8 bits, as 4095 for 12 bits; null: 65,535."""
     holdout: Annotated[float, Range(low=0, below=0.5)] | None = None
@@ -85,13 +82,11 @@ class DataConfig:
     subset: int = 0
     """Index of the random draw of `labels_per_class`."""
     label_column: str | None = None
-    """Column of labels: of a table, a field of the `.json` files in tar files, or a column of `metadata.csv`
-    in a folder; null: one that is known to hold labels. Strings are classes.
+    """Column of labels in a table or `metadata.csv`, or field of the `.json` files in tar files; null: one
+    with a known name. Strings are classes.
     """
     image_column: str | None = None
-    """Column of images of a table, extension of the images in tar files, or column of their names in
-    `metadata.csv`; null: the first, the only one, `file_name`.
-    """
+    """Column of images in a table, of their names in `metadata.csv`, or their extension in tar files."""
     placements: Count = 6
     """Random places of each training digit in translated-digits; validation and test have half."""
     seed: int = 0
@@ -165,8 +160,11 @@ def load_dataset(
     """
     cache = cache or default_cache()
     source = open_source(config, cache)()
-    if config.image_column is not None:
-        pieces = (source.content_hash, config.image_column)
+    if (config.splits, config.image_column) != (
+        "auto",
+        None,
+    ):  # which images are read
+        pieces = (source.content_hash, config.splits, config.image_column or "")
         source = replace(source, content_hash=hash_bytes(*map(str.encode, pieces)))
     remember_source(config.source)
     cached = cached_source(source, _preprocess_configs(source, config), cache, config.store)
@@ -203,17 +201,8 @@ def load_dataset(
 def open_source(config: DataConfig, cache: Path | None = None) -> Callable[[], Source]:
     """Return what reads the source of these settings; the cache, if any, keeps the hashes of its files."""
     index = None if cache is None else cache / FILE_INDEX
-    options = ReadOptions(
-        rows=config.rows,
-        cols=config.cols,
-        placements=config.placements,
-        index=index,
-        splits=config.splits,
-        label_column=config.label_column,
-        image_column=config.image_column,
-        max_pixels=config.max_pixels,
-    )
-    return find_reader(config.source, options)
+    read = (config.splits, config.label_column, config.image_column, config.max_pixels)
+    return find_reader(config.source, ReadOptions(config.rows, config.cols, config.placements, index, *read))
 
 
 def image_names(config: DataConfig, split: Split) -> list[str]:

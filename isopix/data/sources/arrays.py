@@ -27,9 +27,9 @@ from isopix.data.sources.base import (
 )
 from isopix.data.sources.labels import label_array
 from isopix.data.sources.split_names import SPLIT_WORDS, by_split, words_of
-from isopix.storage.provenance import hash_bytes, hash_files, hash_tree
+from isopix.storage.provenance import hash_files, hash_tree
 
-LABELS_OF, CLASS_NAMES = {"x": "y", "images": "labels"}, "class_names"  # arrays of an .npz file
+CLASS_NAMES = "class_names"  # an array of an .npz file
 TRAIN = "_trX.npy"  # how OpenAI's one file that is required ends
 PARTS: dict[SplitName, str] = {"train": "tr", "validation": "va", "test": "te"}
 PALETTES = ("kmeans_centers.npy", "palette.npz")  # OpenAI's, with colors in [-1, 1], and isopix's
@@ -39,8 +39,7 @@ ArrayFile = tuple[IO[bytes], tuple[tuple[int, ...], bool, np.dtype[Any]]]
 
 
 def read_npz(path: Path, options: ReadOptions) -> Source:
-    """Read the arrays x_train and y_train, or train_images and train_labels, and those of other splits
-    (`by_split`); and class_names. Without a split's word, x or images are of train.
+    """Read the arrays x_train and y_train, those of other splits (`by_split`), and class_names; or x and y.
 
     Images are uint8 [n H W], [n H W 1], [n H W 3] or [n H W 4], or uint16 [n H W]; labels are classes [n].
     """
@@ -59,20 +58,16 @@ def read_npz(path: Path, options: ReadOptions) -> Source:
     unread = ", ".join(each for each in arrays.files if each not in read)
     notes = (f"arrays of {path} that are not read: {unread}",) if unread else ()
     content_hash = hash_files({path.name: path})[path.name]
-    if options.splits != "auto":  # the file alone does not say which arrays are read
-        content_hash = hash_bytes(content_hash.encode(), options.splits.encode())
     return with_class_names(Source(path.stem, splits, (), content_hash, notes=notes), classes)
 
 
 def _pairs_of_arrays(names: Sequence[str]) -> dict[str, str]:
     """Return the name of the labels, empty without them, for that of each array of images."""
-    by_words = {tuple(map(str.lower, words_of(each))): each for each in names}
-    found: dict[str, str] = {}
-    for words, name in by_words.items():
-        kind = [each for each in words if each not in SPLIT_WORDS]
-        if len(kind) == 1 and kind[0] in LABELS_OF:
-            labels = tuple(LABELS_OF.get(each, each) for each in words)
-            found[name] = by_words.get(labels, "")
+    lower, found = {each.lower(): each for each in names}, dict[str, str]()
+    for name in names:
+        first, *words = map(str.lower, words_of(name))
+        if first == "x" and SPLIT_WORDS.keys() >= {*words}:
+            found[name] = lower.get(f"y{name[1:].lower()}", "")
     if not found:
         raise ValueError(f"it has no array x_train of images; its arrays: {', '.join(names)}")
     return found

@@ -81,7 +81,6 @@ class Reader(NamedTuple):
 
     claims: Callable[[Path], bool]
     read: Callable[[Path, ReadOptions], Source]
-    has_columns: bool = False
 
 
 class NamedDataset(NamedTuple):
@@ -107,8 +106,6 @@ def find_reader(source: str, options: ReadOptions) -> Callable[[], Source]:
         problem = f"{path} is not a dataset"
         for reader in (READERS[name] for name in reversed(FORMATS)):
             if reader.claims(path):
-                if not reader.has_columns and (column := options.label_column or options.image_column):
-                    raise ValueError(f"{path} has no column '{column}': it has no columns with names")
                 return partial(reader.read, path, options)
     else:
         hint = did_you_mean(source, [*DATASETS, *similar_paths(path)])

@@ -1,7 +1,7 @@
 """Image files, and folders of them: flat or with a sub-folder per class; with or without splits."""
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from operator import itemgetter
 from pathlib import Path
 
@@ -43,7 +43,7 @@ def read_folder(root: Path, options: ReadOptions) -> Source:
     classes = {split: _by_class(root, folders, _class_folders(found, split)) for split in present}
     images = {split: _interleave(each) for split, each in classes.items()}
     names = [name for own, _ in images.values() for name in own]
-    empty = _without_images(entries, names)
+    empty = _empty_folders(entries, names)
     named = [] if options.splits == "none" else list(filter(None, map(named_split, empty)))
     missing = [root / each.above / each.part for each in named if each.split not in found]
     if missing or not names:
@@ -55,7 +55,10 @@ def read_folder(root: Path, options: ReadOptions) -> Source:
     for split, (own, labels) in images.items():
         known = label_array(map(metadata.labels.get, own)) if metadata.labels else labels
         splits[split] = _folder_split(root, own, known)
-    notes = unread_files(root, entries, [*names, *metadata.files]) + _empty_note(empty)
+    notes = unread_files(root, entries, [*names, *metadata.files])
+    if empty:
+        more = f" and {len(empty) - MAX_LISTED:,} more" if len(empty) > MAX_LISTED else ""
+        notes = (*notes, f"no image is read from {', '.join(empty[:MAX_LISTED])}{more}")
     content_hash = hash_names(root, [*names, *metadata.files], options.index)
     source = Source(root.resolve().name, splits, (), content_hash, notes=notes, label_notes=metadata.notes)
     return with_class_names(source)
@@ -123,20 +126,13 @@ def _by_class(root: Path, images: Images, class_of: Mapping[str, str]) -> Images
     return {name: sorted(own, key=lambda each: each.replace("/", "\0")) for name, own in found.items()}
 
 
-def _without_images(entries: Iterable[str], read: Iterable[str]) -> list[str]:
+def _empty_folders(entries: Iterable[str], read: Iterable[str]) -> list[str]:
     """Return the folders with none of the images that are read, but not those inside of such folders."""
     filled = {_folder_of(each) for each in read}
     while above := {_folder_of(each) for each in filled} - filled:
         filled |= above
     empty = {each for each in entries if each.endswith("/")} - filled
     return sorted(each for each in empty if _folder_of(each) not in empty)
-
-
-def _empty_note(folders: Sequence[str]) -> tuple[str, ...]:
-    if not folders:
-        return ()
-    more = f" and {len(folders) - MAX_LISTED:,} more" if len(folders) > MAX_LISTED else ""
-    return (f"no image is read from {', '.join(folders[:MAX_LISTED])}{more}",)
 
 
 def _interleave(found: Images) -> tuple[list[str], Labels | None]:
@@ -155,4 +151,4 @@ def _folder_split(root: Path, names: list[str], labels: Labels | None) -> Source
 
 
 READERS["image"] = Reader(lambda path: is_image(path.name) and path.is_file(), read_image)
-READERS["folder"] = Reader(Path.is_dir, read_folder, has_columns=True)
+READERS["folder"] = Reader(Path.is_dir, read_folder)

@@ -233,5 +233,5 @@ def _is_parquet(path: Path) -> bool:
     return not has_images(path) and bool(files_below(path, PARQUET_NAME))
 
 
-READERS["parquet"] = Reader(_is_parquet, read_parquet, has_columns=True)
-READERS["arrow"] = Reader(_is_arrow, read_arrow, has_columns=True)
+READERS["parquet"] = Reader(_is_parquet, read_parquet)
+READERS["arrow"] = Reader(_is_arrow, read_arrow)

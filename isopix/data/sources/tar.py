@@ -163,4 +163,4 @@ def _claims(path: Path) -> bool:
     return not has_images(path) and bool(files_below(path, TAR_NAME))
 
 
-READERS["tar"] = Reader(_claims, read_tar, has_columns=True)
+READERS["tar"] = Reader(_claims, read_tar)
