@@ -83,7 +83,7 @@ REFUSED = {
     "score ar --out mine/file.txt": "is a file; results are several files: give a folder",
     "compare tuned --baseline none": "no run in none; give run folders, a folder of them or a pattern",
     # Searches, studies and protocols.
-    "search-lr igpt.digits --out mine": "mine is not empty",
+    "reproduce igpt.figure2 --data digits --out mine": "mine is not empty",
     "search-lr igpt.digits --out r lr=0.1": "set --max-lr and --min-lr instead",
     "search-lr igpt.digits --out r data.holdout=0": "a learning rate is chosen by validation images",
     f"{STUDY} --trials axial-*": "no trial of scale 'tiny' matches 'axial-*'",
