@@ -83,7 +83,9 @@ def digits() -> dict[str, np.ndarray]:
 def test_it_gives_the_features_of_the_model(
     pristine: Path, digits: dict[str, np.ndarray], form: str, settings: dict[str, Any]
 ) -> None:
-    found = isopix.Features(pristine / "ar", device="cpu", **settings).fit_transform(digits[form])
+    transformer = isopix.Features(pristine / "ar", device="cpu", **settings)
+    found = transformer.fit_transform(digits[form])
+    assert len(transformer.get_feature_names_out()) == found.shape[1]
     own = isopix.load(pristine / "ar", device="cpu", **settings)
     expected = own(digits["[B H W 3]"]).detach().numpy()
     assert found.dtype == np.float32
