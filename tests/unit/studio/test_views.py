@@ -31,7 +31,6 @@ __all__ = ["pristine"]
 
 @pytest.fixture(scope="session")
 def opened(pristine: Path) -> dict[str, OpenedRun]:
-    """The two tiny runs on digits, autoregressive and masked, opened."""
     runs = open_runs([pristine / "ar", pristine / "bert"], data=None, device="cpu")
     return {run.name: run for run in runs}
 
