@@ -64,11 +64,10 @@ class AttentionDistance(_AttentionAnalysis):
 
     def caption(self, numbers: Numbers) -> str:
         prefix = "" if numbers["renormalized"] else " Attention to prefix tokens counts as distance 0."
-        images = count_of(numbers["images"], "image")
         return (
             "Mean attention distance in pixels, and entropy of attention as a fraction of that of uniform"
             " attention (1: uniform, 0: one position). A dot is a head, bars are one standard deviation over"
-            f" {images}{image_source(numbers)}. Dashed: uniform attention.{prefix}"
+            f" {count_of(numbers['images'], 'image')}{image_source(numbers)}. Dashed: uniform.{prefix}"
         )
 
     def table(self, numbers: Numbers) -> Table:

@@ -204,11 +204,11 @@ class InductiveBiases(Analysis):
         }
 
     def caption(self, numbers: Numbers) -> str:
-        images = count_of(numbers["images"], "image")
         return (
             "Relative error of features under translation (left) and permuted positions (middle): 0 is"
             " equivariant, 1 is no better than chance. Right: mean distance at which a change of one"
-            f" position shows; dashed: uniform. {images}{image_source(numbers)}."
+            " position shows; dashed: uniform."
+            f" {count_of(numbers['images'], 'image')}{image_source(numbers)}."
         )
 
     def table(self, numbers: Numbers) -> Table:

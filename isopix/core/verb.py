@@ -47,7 +47,6 @@ class Verb:
         return self.function.__name__
 
 
-MAIN_GUARD = 'put the calls of a script below: if __name__ == "__main__":'
 VERBS: dict[str, Verb] = {}
 """Verbs by command."""
 
@@ -89,7 +88,8 @@ def verb(
 def _require_main_guard(name: str) -> None:
     """End a worker process that calls a verb as it imports the script that started it."""
     if getattr(multiprocessing.current_process(), "_inheriting", False):  # as Python itself finds it out
-        sys.stderr.write(f"isopix: a worker process ran the script again, up to {name}(); {MAIN_GUARD}\n")
+        guard = 'put the calls of a script below: if __name__ == "__main__":'
+        sys.stderr.write(f"isopix: a worker process ran the script again, up to {name}(); {guard}\n")
         raise SystemExit(1)
 
 

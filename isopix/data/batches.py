@@ -21,7 +21,6 @@ from isopix.core.device import available_cores, free_memory
 from isopix.core.random import generator
 from isopix.core.signals import ignore_stop_signals
 from isopix.core.types import Images, Labels
-from isopix.core.verb import MAIN_GUARD
 from isopix.data.augment import AugmentationSpec, NoAugmentation
 from isopix.data.decode import failure_reason
 from isopix.data.splits import Indices, Split
@@ -143,10 +142,9 @@ class Prefetch:
             images = next(self._batches)
         except (RuntimeError, OSError, EOFError) as error:  # of the loader, and of a broken connection
             self.close()
-            guard = "" if multiprocessing.get_start_method() == "fork" else f"; {MAIN_GUARD}"
             raise RuntimeError(
                 f"a worker process that decodes images has ended ({failure_reason(error)}); data.workers is "
-                f"{self.workers}: fewer need less memory, and 0 decodes in this process{guard}"
+                f"{self.workers}: fewer need less memory, and 0 decodes in this process"
             ) from error
         if isinstance(images, str):
             self.close()

@@ -177,7 +177,7 @@ def load_dataset(
     left_out, notes = dict[SplitName, int](), list[str]()
     if not source.fixed:
         splits, left_out, notes = distinct_splits(splits, source.name)
-    splits = _limited(splits, source.classes, config)
+    splits = _limited(splits, config)
     membership = f"{holdout} {config.train_on_validation} {config.limit} {config.seed}"
     if config.labels_per_class is not None:
         membership += f" {config.labels_per_class} {config.subset}"
@@ -201,7 +201,7 @@ def load_dataset(
 def open_source(config: DataConfig, cache: Path | None = None) -> Callable[[], Source]:
     """Return what reads the source of these settings; the cache, if any, keeps the hashes of its files."""
     index = None if cache is None else cache / FILE_INDEX
-    read = (config.splits, config.label_column, config.image_column, config.max_pixels)
+    read = (config.splits, config.label_column, config.image_column)
     return find_reader(config.source, ReadOptions(config.rows, config.cols, config.placements, index, *read))
 
 
@@ -275,9 +275,7 @@ def _whole_splits(
     return splits | {name: split for name, split in own.items() if name != "train"}
 
 
-def _limited(
-    whole: Mapping[SplitName, Split], classes: Sequence[str], config: DataConfig
-) -> dict[SplitName, Split]:
+def _limited(whole: Mapping[SplitName, Split], config: DataConfig) -> dict[SplitName, Split]:
     splits = {name: split.balanced_sample(config.limit, config.seed) for name, split in whole.items()}
     if config.train_on_validation:
         splits["train"] = splits["train"].concat(splits["validation"])
@@ -288,5 +286,5 @@ def _limited(
             raise ValueError(f"labels_per_class needs labels; dataset '{config.source}' has none in train")
         per_class = count_or_fraction(config.labels_per_class, "labels_per_class")
         draw = generator(config.seed, "subset", config.subset)
-        splits["train"] = splits["train"].select(balanced_subset(labels, per_class, draw, classes))
+        splits["train"] = splits["train"].select(balanced_subset(labels, per_class, draw))
     return splits

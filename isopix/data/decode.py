@@ -20,11 +20,8 @@ from isopix.core import text
 
 RawImage = Path | bytes | NDArray[Any]  # a file, an encoded image, or pixels [H W], [H W 3], [H W 4]
 
-FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
-SUFFIXES = (
-    *(".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff"),
-    *(".ppm", ".pgm", ".pbm", ".pnm"),
-)
+FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")
+SUFFIXES = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")
 PACKAGES = {"AVIF": "pip install 'pillow>=11.3'", "HEIF": "pip install 'isopix[heif]'"}
 OPTIONAL = {".avif": "AVIF", ".heic": "HEIF", ".heif": "HEIF", ".hif": "HEIF"}  # formats of packages
 LOSSY = re.compile(rb"\xff\xd8|RIFF....WEBP|....ftyp", re.DOTALL)  # JPEG, WebP, AVIF and HEIF
@@ -226,7 +223,7 @@ def _orientation(image: Image.Image) -> int:
 
 def _to_rgb(image: Image.Image, white: int | None) -> DecodedImage:
     tags = image.tag_v2 if isinstance(image, TiffImageFile) else {}
-    if tags.get(PLANES) == 2 and (max(tags[BITS]) > 8 or image.mode == "LA"):
+    if tags.get(PLANES) == 2 and (max(tags.get(BITS, (1,))) > 8 or image.mode == "LA"):
         raise ValueError("Pillow misreads separate color planes of this kind; write a TIFF file of one plane")
     if image.mode.startswith("I"):
         return _gray_to_rgb(np.asarray(image), white, is_inverted=tags.get(PHOTOMETRIC) == 0)

@@ -1,7 +1,6 @@
 """Splits: images with their labels, and which training images are held out."""
 
 import math
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -135,17 +134,15 @@ def count_or_fraction(value: int | str, name: str) -> int | Fraction:
     return parsed if text.endswith("%") else int(parsed)
 
 
-def balanced_subset(
-    labels: Labels, per_class: int | Fraction, draw: torch.Generator, classes: Sequence[str] = ()
-) -> Indices:
+def balanced_subset(labels: Labels, per_class: int | Fraction, draw: torch.Generator) -> Indices:
     """Return sorted indices of a random subset of `per_class` images of each class, a fraction rounded up."""
     chosen = []
     for label in sorted(set(labels.tolist())):
         members = torch.nonzero(labels == label).flatten()
         count = per_class if isinstance(per_class, int) else math.ceil(per_class * len(members))
         if count > len(members):
-            found = f"class '{classes[label] if classes else label}' has {len(members)} in train"
-            raise ValueError(f"{count_of(count, 'image')} per class requested; {found}")
+            images = count_of(count, "image")
+            raise ValueError(f"{images} per class requested; a class has only {len(members)} in train")
         chosen.append(members[torch.randperm(len(members), generator=draw)[:count]])
     return torch.cat(chosen).sort().values
 

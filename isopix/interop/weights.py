@@ -3,7 +3,6 @@
 import math
 import mmap
 import os
-import re
 from argparse import Namespace
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -26,8 +25,6 @@ CONFIG, PROCESSOR = "config.json", "preprocessor_config.json"
 INDEX = ".index.json"
 SINGLE = ("model.safetensors", "pytorch_model.bin")  # the safer format first
 NESTED = ("state_dict", "model_state_dict", "model")  # the keys of weights in checkpoints of training
-# What DDP, `torch.compile`, FSDP and activation checkpointing put before the names of a module.
-WRAPPER = re.compile(r"(?<![^.])(?:module|_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module)\.")
 MMAP_THRESHOLD = 2**16  # bytes from which a tensor gets its own pages
 
 C = TypeVar("C", bound=BaseModel)
@@ -83,7 +80,7 @@ def read_config(folder: Path, name: str, kind: type[C]) -> C:
 def open_weights(folder: Path) -> WeightFiles:
     """Open `model.safetensors` or `pytorch_model.bin`, in one file or in the shards that an index lists.
 
-    Names of tensors are read without those of wrappers, such as DDP's `module.`, and without a common prefix.
+    Names of tensors are read without a common prefix, such as DDP's `module.` or `_orig_mod.` if compiled.
     """
     for name in SINGLE:
         if (folder / name).is_file():
@@ -94,17 +91,13 @@ def open_weights(folder: Path) -> WeightFiles:
 
 
 def _unwrapped(stored: WeightFiles) -> WeightFiles:
-    names = {WRAPPER.sub("", name): name for name in stored.shapes}
-    if len(names) < len(stored.shapes):
-        raise ValueError("there are tensors of one name with and without a wrapper such as 'module.'")
-    common = os.path.commonprefix(list(names))  # noqa: RUF071  up to its last dot, below
+    common = os.path.commonprefix([*stored.shapes])  # noqa: RUF071  up to its last dot, below
     prefix = common[: common.rfind(".") + 1]
-    removed = {each for name in stored.shapes for each in WRAPPER.findall(name)} | {prefix} - {""}
-    note = f"names of tensors are read without {', '.join(map(repr, sorted(removed)))}"
-    names = {bare.removeprefix(prefix): name for bare, name in names.items()}
-    shapes = {bare: stored.shapes[name] for bare, name in names.items()}
-    notes = (*stored.notes, *([note] if removed else []))
-    return WeightFiles(shapes, lambda bare: stored.read(names[bare]), notes)
+    if not prefix:
+        return stored
+    shapes = {name.removeprefix(prefix): shape for name, shape in stored.shapes.items()}
+    note = f"names of tensors are read without '{prefix}'"
+    return WeightFiles(shapes, lambda name: stored.read(prefix + name), (*stored.notes, note))
 
 
 def mmap_alloc(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:

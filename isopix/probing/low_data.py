@@ -44,14 +44,14 @@ def default_labels(data: ImageDataset) -> tuple[int, ...]:
 
 
 def label_subsets(
-    labels: Labels, counts: Sequence[int | str], num_subsets: int, seed: int, classes: Sequence[str] = ()
+    labels: Labels, counts: Sequence[int | str], num_subsets: int, seed: int
 ) -> Mapping[int | str, Sequence[Indices]]:
     """Return random balanced subsets of training images, by labels per class: numbers, or as `10%`."""
     if len(set(counts)) < len(counts):
         raise ValueError(f"labels {list(counts)}; allowed: each number once")
     return {
         count: [
-            balanced_subset(labels, count_or_fraction(count, "labels"), generator(seed, "subset", i), classes)
+            balanced_subset(labels, count_or_fraction(count, "labels"), generator(seed, "subset", i))
             for i in range(num_subsets)
         ]
         for count in counts
@@ -81,7 +81,7 @@ def probe_low_data(
     if by_validation:
         data.require_validation("a layer")
     assert data.train.labels is not None
-    subsets = label_subsets(data.train.labels, config.labels, config.subsets, seed, data.classes)
+    subsets = label_subsets(data.train.labels, config.labels, config.subsets, seed)
     used = torch.tensor(sorted({int(n) for each in subsets.values() for index in each for n in index}))
     read = replace(data, train=data.train.select(used))
     read = read if by_validation else replace(read, validation=read.train)  # not used

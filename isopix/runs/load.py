@@ -36,7 +36,6 @@ from isopix.recipes.recipe import NETWORK, Recipe
 from isopix.runs.image_lists import load_hashes, run_folders
 from isopix.runs.state import CLASSIFIER, MODEL, Environment, SavedRun, State, typed
 from isopix.storage import checkpoint
-from isopix.storage.atomic import read_json
 from isopix.storage.log import read_log
 from isopix.storage.result import Measurement
 from isopix.storage.run_folder import LABELED, SEEN, RunFolder
@@ -137,7 +136,7 @@ def load_run(path: Path, *, device: torch.device) -> LoadedRun:
     saved = find_checkpoint(chosen, (MODEL, CLASSIFIER), (CLASSIFIER,))
     head = saved.class_head()
     return LoadedRun(
-        _with_place(saved.recipe, path),
+        saved.recipe,
         saved.network().to(device),
         saved.state,
         saved.environment,
@@ -168,13 +167,7 @@ def find_checkpoint(
         return typed(checkpoint.load_checkpoint(path, groups, optional))
     intact: list[SavedRun] = []
     latest = checkpoint.load_latest(newest.parent, groups, lambda each: intact.append(typed(each)), optional)
-    return replace(intact[-1], recipe=_with_place(intact[-1].recipe, path), damaged=latest.damaged)
-
-
-def _with_place(recipe: Recipe, path: Path) -> Recipe:
-    """Return the recipe of a checkpoint with the images where the run's own, `recipe.json`, has them now."""
-    source = read_json(RunFolder(path).recipe)["data"]["source"]
-    return recipe.updated(data=replace(recipe.data, source=source))
+    return replace(intact[-1], damaged=latest.damaged)
 
 
 def saved_recipe(path: Path) -> Recipe:

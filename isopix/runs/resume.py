@@ -88,7 +88,7 @@ def resume_run(
 ) -> RunStatus:
     """Continue a run; on a CPU with the same threads and versions bit for bit as without a stop.
 
-    Its images may be at another `source`, which it records. Raises ValueError for other images.
+    Its images may be at another `source`. Raises ValueError for other images.
     """
     with shared_by_ranks(RunFolder.open(out).lock(), out) as folder:
         saved = find_checkpoint(out)
@@ -110,8 +110,7 @@ def resume_run(
         prune(folder.checkpoints, NUM_CHECKPOINTS)
         notes = [f"skipped damaged checkpoint: {error}" for error in saved.damaged]
         notes += _log_notes(folder.log, state.step)
-        if recipe.data.source != saved.recipe.data.source:
-            write_json(folder.recipe, to_dict(recipe))
+        if source is not None:
             notes.append(f"the images of {saved.recipe.data.source} are now at {recipe.data.source}")
         if state.step < recipe.train.steps:
             notes += [*saved.changes, *_differences(saved, device)]

@@ -228,9 +228,8 @@ def finetune_low_data(
                 if not train_or_resume(own, folder.path, device=device, observer=observer).finished:
                     raise KeyboardInterrupt
                 tests.append(_test_record(folder))
-                labels = f"{count} {'label' if count == 1 else 'labels'} per class"
                 error, steps = 1 - float(tests[-1]["accuracy"]), tests[-1]["step"]
-                announce(f"{labels}, subset {subset}: test error {error:.1%}, {steps} steps")
+                announce(f"labels per class: {count}, subset {subset}: test error {error:.1%}, {steps} steps")
                 show(done := done + 1)
             few = FewLabels(
                 count,

@@ -77,9 +77,7 @@ class Measurement:
         """The record in one line: the images, the classes, what was selected, and the labels seen."""
         parts = [self.count]
         if self.left_out:
-            one = "1 copy of a training or validation image is left out"
-            more = f"{self.left_out:,} copies of training or validation images are left out"
-            parts.append(one if self.left_out == 1 else more)
+            parts.append(f"copies of training or validation images that are left out: {self.left_out:,}")
         if self.split is not None and self.split in self.classes:
             parts.append(count_of(self.classes[self.split], "class"))
         if self.fitted_images is not None:

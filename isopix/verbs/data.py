@@ -19,21 +19,14 @@ if TYPE_CHECKING:
     from isopix.data.survey import Survey
 
 Source = Annotated[PathLike, f"Dataset: {DATASETS}."]
-Size = Annotated[
-    tuple[int, int], "Rows and columns of images without a size: palette codes, translated-digits."
-]
-DataSettings = Annotated[str, "Settings of the data, as data.splits=none."]
+DataSettings = Annotated[str, "Settings of the data, as splits=none; rows=28 of images without a size."]
 Out = Annotated[Path | None, "Folder of the pictures and lists. By default, nothing is written."]
 Examined = Annotated[Count, "Examine up to N images of each split, evenly spaced."]
 
 
 @verb(command="data show")
 def data_show(
-    source: Source,
-    *settings: DataSettings,
-    out: Out = None,
-    limit: Examined = EXAMINED_IMAGES,
-    size: Size = (32, 32),
+    source: Source, *settings: DataSettings, out: Out = None, limit: Examined = EXAMINED_IMAGES
 ) -> DataResult:
     """Show sizes, formats, classes, duplicates, images in several splits, and unreadable images of a dataset.
 
@@ -45,11 +38,11 @@ def data_show(
     from isopix.data.dataset import DataConfig
     from isopix.data.survey import survey_source
 
-    config = DataConfig(source=os.fspath(source), rows=size[0], cols=size[1])
     changes = {path.removeprefix("data."): value for path, value in parse(settings).items()}
+    config = override(DataConfig(source=os.fspath(source)), changes)
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
-    result = survey_source(override(config, changes), limit=limit)
+    result = survey_source(config, limit=limit)
     if out is None:
         return result
     _draw(out, result)

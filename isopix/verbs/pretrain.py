@@ -83,8 +83,7 @@ def resume(
 ) -> TrainingResult:
     """Resume an interrupted run from its last checkpoint.
 
-    On a CPU the weights are those of an uninterrupted run, bit for bit; other differences are logged. With
-    --data, other commands find the images there too, also those of a finished run.
+    On a CPU the weights are those of an uninterrupted run, bit for bit; other differences are logged.
 
     Example: isopix resume runs/photos
     """

@@ -13,6 +13,7 @@ from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
 from isopix.core.text import naming
+from isopix.data.decode import MAX_PIXELS
 from isopix.data.sources.base import (
     DATASETS,
     READERS,
@@ -25,7 +26,6 @@ from isopix.data.sources.base import (
     joined,
     with_class_names,
 )
-from isopix.data.sources.labels import label_array
 from isopix.data.sources.split_names import SPLIT_WORDS, by_split, words_of
 from isopix.storage.provenance import hash_files, hash_tree
 
@@ -41,15 +41,13 @@ ArrayFile = tuple[IO[bytes], tuple[tuple[int, ...], bool, np.dtype[Any]]]
 def read_npz(path: Path, options: ReadOptions) -> Source:
     """Read the arrays x_train and y_train, those of other splits (`by_split`), and class_names; or x and y.
 
-    Images are uint8 [n H W], [n H W 1], [n H W 3] or [n H W 4], or uint16 [n H W]; labels are classes [n].
+    Images are uint8 [n H W], [n H W 1], [n H W 3] or [n H W 4], or uint16 [n H W]; labels integers [n].
     """
     with naming(f"dataset file {path}"), np.load(path, allow_pickle=False) as arrays:
         pairs = _pairs_of_arrays(arrays.files)
         found = by_split(pairs, path, options.splits)
         splits = {
-            split: joined(
-                [_npz_split(path, each, pairs[each], arrays, options.max_pixels) for each in found[split]]
-            )
+            split: joined([_npz_split(path, each, pairs[each], arrays) for each in found[split]])
             for split in SPLIT_NAMES
             if split in found
         }
@@ -65,27 +63,25 @@ def _pairs_of_arrays(names: Sequence[str]) -> dict[str, str]:
     """Return the name of the labels, empty without them, for that of each array of images."""
     lower, found = {each.lower(): each for each in names}, dict[str, str]()
     for name in names:
-        first, *words = map(str.lower, words_of(name))
-        if first == "x" and SPLIT_WORDS.keys() >= {*words}:
+        words = [each.lower() for each in words_of(name)]
+        if words[:1] == ["x"] and SPLIT_WORDS.keys() >= {*words[1:]}:
             found[name] = lower.get(f"y{name[1:].lower()}", "")
     if not found:
         raise ValueError(f"it has no array x_train of images; its arrays: {', '.join(names)}")
     return found
 
 
-def _npz_split(
-    path: Path, name: str, labels_name: str, arrays: Mapping[str, NDArray[Any]], max_pixels: int
-) -> SourceSplit:
+def _npz_split(path: Path, name: str, labels_name: str, arrays: Mapping[str, NDArray[Any]]) -> SourceSplit:
     where, labels = f"{path} {name}", arrays.get(labels_name)
     with _opened(path, name) as (_, (shape, _, dtype)):
         color = len(shape) == 4 and shape[3] in (3, 4) and dtype == np.uint8
         gray = len(shape) == 3 or (len(shape) == 4 and shape[3] == 1)
-    allowed = f"[n H W] of uint8 or uint16, [n H W 3|4] of uint8, up to {max_pixels:,} pixels"
-    if dtype not in (np.uint8, np.uint16) or not (gray or color) or not 0 < prod(shape[1:3]) <= max_pixels:
+    allowed = f"[n H W] of uint8 or uint16, [n H W 3|4] of uint8, up to {MAX_PIXELS:,} pixels"
+    if dtype not in (np.uint8, np.uint16) or not (gray or color) or not 0 < prod(shape[1:3]) <= MAX_PIXELS:
         raise ValueError(f"{name} is {dtype} {list(shape)}; allowed: {allowed}")
-    if labels is not None and (labels.size != shape[0] or labels.dtype.kind not in "iubfU"):
+    if labels is not None and (labels.size != shape[0] or labels.dtype.kind not in "iu"):
         given = f"{labels_name} is {labels.dtype} {list(labels.shape)}"
-        raise ValueError(f"{given}; allowed: classes [{shape[0]}]")
+        raise ValueError(f"{given}; allowed: integers [{shape[0]}]")
 
     def read_range(start: int, stop: int) -> Iterator[NDArray[Any]]:
         with naming(where), _opened(path, name) as (file, (_, fortran, _)):
@@ -98,7 +94,7 @@ def _npz_split(
             for row in rows:
                 yield row[..., 0] if row.shape[2:] == (1,) else row
 
-    found = None if labels is None else label_array(labels.flatten().tolist())
+    found = None if labels is None else labels.flatten()
     return SourceSplit(shape[0], read_range, lambda i: f"{where} row {i}", found)
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from isopix.core import choices
 from isopix.core.text import command_line, did_you_mean, normal_form, similar_paths
 from isopix.data.augment import AugmentationSpec
-from isopix.data.decode import MAX_PIXELS, RawImage
+from isopix.data.decode import RawImage
 from isopix.data.file_hashes import hash_names
 from isopix.data.formats import FORMATS, local_formats
 from isopix.data.sources.entries import entries_below, unread_files
@@ -73,7 +73,6 @@ class ReadOptions:
     splits: SplitReading = "auto"  # whether names say the split (`by_split`)
     label_column: str | None = None  # of a table, a field of a tar file's .json files, of metadata.csv
     image_column: str | None = None
-    max_pixels: int = MAX_PIXELS  # of an image
 
 
 class Reader(NamedTuple):
@@ -236,8 +235,7 @@ def require_known_source(source: str) -> None:
 def require_present(source: str) -> None:
     """Raise ValueError if the source of a run is neither the name of a dataset nor a path that exists."""
     if source not in DATASETS and not Path(source).expanduser().exists():
-        moved = command_line("resume", "RUN", "--data", "PATH")
-        raise ValueError(f"the images of this run are not at {source}; give --data, or once for all: {moved}")
+        raise ValueError(f"the images of this run are not at {source}; give --data PATH")
 
 
 def is_known_source(source: str) -> bool:

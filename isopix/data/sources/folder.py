@@ -21,8 +21,7 @@ from isopix.data.sources.base import (
     with_class_names,
 )
 from isopix.data.sources.entries import entries_below, suffix_of, unread_files
-from isopix.data.sources.labels import Labels, label_array
-from isopix.data.sources.metadata import read_metadata
+from isopix.data.sources.labels import Labels, label_array, read_metadata
 from isopix.data.sources.split_names import NamedSplit, NamedSplits, by_split, named_split
 
 MAX_LISTED = 5  # folders in a note
@@ -50,7 +49,8 @@ def read_folder(root: Path, options: ReadOptions) -> Source:
         folder = missing[0] if missing else root
         raise ValueError(f"folder {folder} has no images; allowed suffixes: {' '.join(image_suffixes())}")
     has_classes = any(len(each) > 1 for each in classes.values())
-    metadata = read_metadata(root, entries, names, options, has_classes=has_classes)
+    columns = (options.label_column, options.image_column)
+    metadata = read_metadata(root, entries, names, columns, has_classes=has_classes)
     splits: dict[SplitName, SourceSplit] = {}
     for split, (own, labels) in images.items():
         known = label_array(map(metadata.labels.get, own)) if metadata.labels else labels

@@ -1,21 +1,26 @@
-"""Labels: the values that are classes, and the columns of a table that hold them."""
+"""Labels: the values that are classes, and the columns of tables, or of metadata.csv, that hold them."""
 
 import sys
 from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
+from posixpath import normpath
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pyarrow import types
+from pyarrow import csv, types
 
-from isopix.core.text import count_of, normal_form
+from isopix.core.text import count_of, naming, normal_form
 
 LABEL_NAMES = ("label", "labels", "fine_label", "cls", "class", "target", "category")  # by preference
 MAX_CLASSES = 100_000  # ImageNet-21k has 21,843
 MAX_INDEX = 1_000  # unnamed labels up to here are class indices, also if some are missing; above it, ids
 MAX_LISTED = 10  # columns in a note
+METADATA = "metadata.csv"
+IMAGE = "file_name"  # its column of paths of images, from its folder on
 
+ColumnNames = tuple[str | None, str | None]  # of labels and images, where they are given
 Labels = NDArray[Any]  # whole numbers, -1 where missing; or names of classes, None where missing
 
 
@@ -50,7 +55,7 @@ def find_label(where: str, schema: pa.Schema, typed: Collection[str], wanted: st
             raise ValueError(f"{where} has no column '{wanted}'; its columns: {', '.join(schema.names)}")
         return LabelColumn(wanted)
     columns = typed or [field.name for field in schema if _may_be_label(field.type)]
-    named = [name for name in LABEL_NAMES if name in columns] or [*typed]
+    named = [name for name in LABEL_NAMES if name in columns] or ([*typed] if len(typed) == 1 else [])
     label = named[0] if named else None
     others = columns if typed or label is None else ()
     return LabelColumn(label, tuple(each for each in others if each != label))
@@ -99,3 +104,56 @@ def class_keys(labels: Collection[Any], names: Sequence[str]) -> Sequence[Any]:
     if len(keys) > MAX_CLASSES and not names:
         raise ValueError(f"they are of {len(keys):,} different classes; allowed: up to {MAX_CLASSES:,}")
     return keys
+
+
+class Metadata(NamedTuple):
+    """The labels of images, the files that they were read from, and notes of what was not read."""
+
+    labels: dict[str, object]  # by the paths of images
+    files: Sequence[str] = ()
+    notes: tuple[str, ...] = ()
+
+
+def read_metadata(
+    root: Path, entries: Iterable[str], images: Sequence[str], columns: ColumnNames, *, has_classes: bool
+) -> Metadata:
+    """Return the labels in the metadata.csv of a folder, as Hugging Face's imagefolder has it: of the label
+    column that is wanted, or else of one with a name of labels, unless there are class folders.
+    """
+    wanted = columns[0] or columns[1]
+    files = sorted(each for each in entries if each.rpartition("/")[2] == METADATA)
+    if not files and wanted:
+        raise ValueError(f"folder {root} has no {METADATA} with a column '{wanted}'")
+    if has_classes and not wanted:
+        note = "labels are the names of folders; data.label_column=NAME reads a column of"
+        return Metadata({}, notes=tuple(f"{note} {file}" for file in files[:1]))
+    labels, notes = dict[str, object](), tuple[str, ...]()
+    try:
+        for file in files:
+            column, found = _metadata_labels(root, file, *columns)
+            labels, notes = labels | found, column.notes()
+        if labels and labels.keys().isdisjoint(images):
+            raise ValueError(f"{files[0]} names no image of folder {root}, as in {next(iter(labels))}")
+    except ValueError as error:
+        if wanted:
+            raise
+        return Metadata({}, notes=(f"no labels are read: {error}",))
+    return Metadata(labels, files if labels else (), notes)
+
+
+def _metadata_labels(
+    root: Path, file: str, label: str | None, image: str | None
+) -> tuple[LabelColumn, dict[str, object]]:
+    path, image = root / file, image or IMAGE
+    values = csv.ConvertOptions(null_values=[""], strings_can_be_null=True)
+    with naming(f"file {path}"):
+        table = csv.read_csv(path, None, csv.ParseOptions(newlines_in_values=True), values)
+    if image not in table.column_names:
+        raise ValueError(f"{path} has no column '{image}'; its columns: {', '.join(table.column_names)}")
+    column = find_label(str(path), table.drop_columns([image]).schema, (), label)
+    labels = None if column.name is None else column_labels(table[column.name])
+    if labels is None:
+        return column.unread(label), {}
+    folder = file.removesuffix(METADATA)
+    paths = (normpath(f"{folder}{each}") for each in table[image].to_pylist())
+    return column, dict(zip(paths, labels.tolist(), strict=True))

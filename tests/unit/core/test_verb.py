@@ -1,10 +1,8 @@
 """A verb takes the fields of its settings as arguments, checks them, and keeps its call."""
 
 import inspect
-import subprocess
-import sys
+import multiprocessing
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -60,30 +58,12 @@ def test_wrong_arguments_are_refused(call: Callable[..., Any], given: dict[str, 
         call("r", **given)
 
 
-SCRIPT = """
-import multiprocessing, sys
-
-from isopix.core.verb import verb
-
-@verb()
-def train() -> None: ...
-
-{guard}
-    train()
-    worker = multiprocessing.get_context(sys.argv[1]).Process(target=print)
-    worker.start()
-    worker.join()
-    sys.exit(worker.exitcode)
-"""
-
-
-@pytest.mark.parametrize("method", ["spawn", "forkserver"])
-def test_a_worker_that_runs_the_script_again_names_the_guard(tmp_path: Path, method: str) -> None:
-    for code, guard in enumerate(['if __name__ == "__main__":', "if True:"]):
-        (tmp_path / "script.py").write_text(SCRIPT.format(guard=guard))
-        command = [sys.executable, tmp_path / "script.py", method]
-        found = subprocess.run(command, capture_output=True, text=True, check=False)
-        line = (
-            "isopix: a worker process ran the script again, up to train(); put the calls of a script below: "
-        )
-        assert (found.returncode, found.stderr) == (code, f'{line}if __name__ == "__main__":\n' * code)
+def test_a_worker_that_runs_the_script_again_names_the_guard(
+    call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Python marks a process so while it imports the script that started it."""
+    monkeypatch.setattr(multiprocessing.current_process(), "_inheriting", True, raising=False)
+    with pytest.raises(SystemExit):
+        call("r")
+    line = "isopix: a worker process ran the script again, up to attempt(); put the calls of a script below: "
+    assert capsys.readouterr().err == f'{line}if __name__ == "__main__":\n'

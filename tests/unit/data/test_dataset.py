@@ -157,9 +157,8 @@ def test_a_path_of_a_run_is_refused_until_the_user_has_read_it(
     source = str(classes)
     for known in ("digits", "cifar10"):
         require_known_source(known)
-    assert refusal(require_known_source, str(classes / "moved")).startswith(
-        f"the images of this run are not at {classes}/moved; give --data, or once for all: isopix resume RUN"
-    )
+    moved = refusal(require_known_source, str(classes / "moved"))
+    assert moved == f"the images of this run are not at {classes}/moved; give --data PATH"
     assert refusal(require_known_source, source) == (
         f"this run was trained on {source}, which you have not used before; to read it, give --data {source}"
     )

@@ -52,22 +52,6 @@ def test_arrays_of_every_shape_are_read_as_numpy_reads_them(tmp_path: Path, imag
     assert labels_of(train(tmp_path / "set.npz")) == LABELS.tolist()
 
 
-@pytest.mark.parametrize(
-    ("columns", "label"),
-    [
-        (table(3, label="coarse").append_column("fine_label", pa.array([0, 1, 2])), "fine_label"),
-        (table(3, label="width").append_column("height", pa.array([1, 2, 3])), None),
-        (table(3, label="kind", names="abc").append_column("label", pa.array([5, 6, 7])), "kind"),
-    ],
-)
-def test_the_label_is_a_class_label_or_has_its_name(
-    tmp_path: Path, columns: pa.Table, label: str | None
-) -> None:
-    pq.write_table(columns, tmp_path / "set.parquet")
-    found = train(tmp_path / "set.parquet").labels
-    assert (None if found is None else found.tolist()) == (columns[label].to_pylist() if label else None)
-
-
 def test_images_without_bytes_are_files_beside_an_arrow_file_alone(tmp_path: Path, draw: Draw) -> None:
     picture = draw(tmp_path / "pictures" / "1.png")
     kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])

@@ -4,7 +4,7 @@ import io
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
+from types import SimpleNamespace
 
 import pyarrow.parquet as pq
 import pytest
@@ -15,18 +15,17 @@ from isopix.data.dataset import DataConfig, load_dataset
 from isopix.data.sources.base import Source
 from isopix.data.sources.entries import SYSTEM_NAMES
 from isopix.verbs.data import data_show
-from tests.unit.data.shards import encoded, table, write_tar
+from tests.unit.data.shards import encoded, table
 from tests.unit.data.test_sources import read, train
 
 HEIF = "pip install 'isopix[heif]'"
 
 
 @pytest.fixture(autouse=True)
-def package(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    """A stand-in for the package pillow-heif, which is not installed."""
+def without_heif(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setitem(sys.modules, "pillow_heif", None)
     _forget_packages()
-    yield ModuleType("pillow_heif")
+    yield
     _forget_packages()
 
 
@@ -48,11 +47,11 @@ def _names(source: Source) -> list[str]:
 
 
 def test_all_other_files_and_folders_without_images_are_named(tmp_path: Path) -> None:
-    images = ["cat/a.JPG", "cat/b.jfif", "cat/c.jpe", "cat/d.pgm"]
+    images = ["cat/a.JPG", "cat/b.jfif", "cat/c.jpe"]
     root = _files(tmp_path, *images, "cat/1.svg", "cat/2.svg", "notes", "dog/3.HEIC", "dog/4.heif")
     (root / "bird" / "nest").mkdir(parents=True)
     source = read(root)
-    assert (_names(source), source.classes) == (["a.JPG", "b.jfif", "c.jpe", "d.pgm"], ("cat",))
+    assert (_names(source), source.classes) == (["a.JPG", "b.jfif", "c.jpe"], ("cat",))
     counts = f"2 .svg, 1 without suffix, 1 .heic ({HEIF}), 1 .heif ({HEIF})"
     notes = (f"files of {root} that are not read: {counts}", "no image is read from bird/, dog/")
     assert source.notes == notes
@@ -62,13 +61,7 @@ def test_all_other_files_and_folders_without_images_are_named(tmp_path: Path) ->
 
 def test_folders_and_files_of_systems_are_ignored(tmp_path: Path) -> None:
     system = [f"{name.title()}/b.png" for name in SYSTEM_NAMES if "." not in name]
-    hidden = [
-        "$RECYCLE.BIN/b.png",
-        "cat/@eaDir/b.png",
-        "cat/.ipynb_checkpoints/b.png",
-        "cat/._a.png",
-        "Thumbs.db",
-    ]
+    hidden = ["cat/@eaDir/b.png", "cat/.ipynb_checkpoints/b.png", "cat/._a.png", "Thumbs.db"]
     source = read(_files(tmp_path, "cat/a.png", *system, *hidden))
     assert (_names(source), source.classes, source.notes) == (["a.png"], ("cat",), ())
 
@@ -91,9 +84,8 @@ def test_avif_is_read_where_pillow_has_it(tmp_path: Path, monkeypatch: pytest.Mo
     _files(tmp_path, "b.png")
     (tmp_path / "a.avif").write_bytes(buffer.getvalue())
     assert _names(read(tmp_path)) == ["a.avif", "b.png"]
-    assert decode.decode_image(buffer.getvalue(), 1).rgb.getpixel((4, 4)) == pytest.approx(
-        (200, 10, 10), abs=3
-    )
+    pixel = decode.decode_image(buffer.getvalue(), 1).rgb.getpixel((4, 4))
+    assert pixel == pytest.approx((200, 10, 10), abs=3)
     monkeypatch.setattr(features, "check", lambda name: False)
     _forget_packages()
     assert _names(read(tmp_path)) == ["b.png"]
@@ -102,25 +94,11 @@ def test_avif_is_read_where_pillow_has_it(tmp_path: Path, monkeypatch: pytest.Mo
     )
 
 
-def test_heif_is_read_with_its_package(
-    tmp_path: Path, package: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The stand-in reads a file of HEIF's first bytes as one gray pixel."""
-    content = b"\0\0\0\x18ftypheic"
-    write_tar(tmp_path / "t" / "0.tar", [("a.png", encoded(0)), ("b.heic", content)])
-    assert train(tmp_path / "t").num_images == 2
-    gray = Image.new("L", (1, 1), 77)
-    package.register_heif_opener = (
-        lambda: (  # type: ignore[attr-defined]
-            monkeypatch.setitem(
-                Image.OPEN, "HEIF", (lambda file, name: gray, lambda start: start[4:12] == content[4:])
-            ),
-            monkeypatch.setattr(Image, "ID", [*Image.ID, "HEIF"]),
-        )
-    )
+def test_heif_is_read_with_its_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    registered: list[bool] = []
+    package = SimpleNamespace(register_heif_opener=lambda: registered.append(True))
     monkeypatch.setitem(sys.modules, "pillow_heif", package)
     _forget_packages()
-    _files(tmp_path / "f", "b.png", "b.HEIC").joinpath("a.heic").write_bytes(content)
-    assert _names(read(tmp_path / "f")) == ["a.heic", "b.HEIC", "b.png"]
-    assert read(tmp_path / "f").notes == ()
-    assert decode.decode_image(content, 1).rgb.getpixel((0, 0)) == (77, 77, 77)
+    assert _names(read(_files(tmp_path, "b.png", "b.HEIC"))) == ["b.HEIC", "b.png"]
+    assert read(tmp_path).notes == ()
+    assert registered == [True]
