@@ -11,11 +11,10 @@ from isopix.core.overrides import flatten, override, parse
 from isopix.finetuning.classifier import FineTuneConfig
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
-from tests.laws.test_resume import final
 from tests.laws.test_stores import _logged
 from tests.smoke.conftest import add_photos
 from tests.tiny_runs import unchecked
-from tests.trained import train
+from tests.trained import tensors, train
 
 __all__ = ["unchecked"]
 
@@ -79,7 +78,7 @@ RUNS: dict[str, Any] = {}
 def outcome(recipe: Recipe, out: Path) -> Any:
     train(recipe, out)
     steps = [each.name for each in sorted((out / "checkpoints").iterdir())]
-    return steps, _logged(out), {name: tensor.tolist() for name, tensor in final(out).items()}
+    return steps, _logged(out), {name: tensor.tolist() for name, tensor in tensors(out).items()}
 
 
 @pytest.mark.usefixtures("unchecked")
