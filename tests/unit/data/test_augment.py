@@ -82,10 +82,6 @@ def test_a_batch_is_drawn_without_asking_the_device_for_a_number(augmentation: A
     assert (images.shape, images.device.type) == ((3, 3, 8, 10), "meta")  # meta has no numbers to give
 
 
-def test_the_tightest_crop_still_averages_two_pixels_into_one() -> None:
-    assert ScaleCrop().source_side(32, 48) * 224 / 384 >= 2 * 48
-
-
 # Boxes of whole images, averaged.
 
 Average = Callable[[FileImages, CropBoxes, int, int], Images]
