@@ -88,14 +88,6 @@ def test_attention_starts_as_in_the_multi_head_attention_of_keras(
     assert float(tensors["backbone.stem.tables.0.weight"].abs().max()) <= 0.05
 
 
-@pytest.mark.parametrize("block", ["transformer", "mixer", "convolution"])
-def test_head_and_biases_start_at_zero(block: str) -> None:
-    network = keras(block)
-    zero = [name for name, value in network.named_parameters() if not value.any()]
-    biases = [name for name, _ in network.named_parameters() if name.endswith("bias")]
-    assert zero == [*biases, "head.project.weight"]
-
-
 class Gated(nn.Module):
     """A module that no table knows."""
 

@@ -169,14 +169,6 @@ def test_images_per_second_leave_out_evaluations_and_checkpoints(
     assert run.numbers("train", "energy_joules") == pytest.approx([18, 36, 54, 72])
 
 
-def test_everything_happens_at_its_step_and_at_the_end() -> None:
-    run = Run(RHYTHM)
-    assert run.reached == 7
-    assert run.steps("train") == [2, 4, 6, 7]
-    assert run.steps("evaluation") == [0, 3, 6, 7]
-    assert run.saved == [0, 4, 7]
-
-
 def test_a_stop_is_logged_and_saved_but_not_evaluated() -> None:
     asked = iter([False] * 6 + [True])  # at the start, once a step, and after the evaluation of step 3
     run = Run(RHYTHM, stop=lambda: next(asked))
@@ -258,6 +250,7 @@ def test_what_is_no_metric_is_noted_and_training_goes_on(case: str, start_at: in
     run = Run(RHYTHM, evaluators=(Wrong(value=value, start_at=start_at), Steps()))
     assert run.reached == 7
     assert run.saved == [0, 4, 7]
+    assert run.steps("train") == [2, 4, 6, 7]
     notes = [record["text"] for record in run.records if record["kind"] == "note"]
     steps = [step for step in (0, 3, 6, 7) if step >= start_at]
     assert len(notes) == len(steps)
