@@ -54,10 +54,3 @@ def test_every_argument_is_used(verb: Verb) -> None:
         if FLAT in get_args(hint)[1:]:
             fields = [each.name for each in dataclasses.fields(get_args(hint)[0])]
             assert [name for name in fields if f".{name}" not in source] == []
-
-
-def option(parameter: inspect.Parameter) -> str:
-    own = [
-        name for extra in get_args(parameter.annotation)[1:] for name in getattr(extra, "name", None) or ()
-    ]
-    return own[0] if own else f"--{parameter.name.replace('_', '-')}"
