@@ -28,14 +28,11 @@ from tests.unit.data.shards import noise, smooth, whole
 IMAGES = torch.randint(0, 256, (64, 3, 8, 10), generator=generator(0, "test"), dtype=torch.uint8)
 
 
-def _augmented(pad: int, flip: float, step: int = 0) -> torch.Tensor:
-    return pad_crop_flip(IMAGES, pad=pad, flip=flip, generator=generator(0, "augment", step))
-
-
 def test_every_result_is_a_window_of_the_reflected_image_or_its_mirror() -> None:
     padded = torch.nn.functional.pad(IMAGES.float(), (4, 4, 4, 4), mode="reflect").to(torch.uint8)
     seen = set()
-    for image, larger in zip(_augmented(4, 0.5), padded, strict=True):
+    images = pad_crop_flip(IMAGES, pad=4, flip=0.5, generator=generator(0, "augment"))
+    for image, larger in zip(images, padded, strict=True):
         windows = {
             (top, left, mirrored)
             for top in range(9)
