@@ -95,8 +95,6 @@ class Gated(nn.Module):
         super().__init__()
         self.norm = nn.LayerNorm(WIDTH)
         self.gate = nn.Linear(WIDTH, WIDTH)
-        self.scale = nn.Parameter(torch.full((WIDTH,), 3.0))
-        self.mix = nn.Parameter(torch.eye(4))
         self.register_buffer("steps", torch.zeros(3))
 
 
@@ -104,15 +102,6 @@ def start(tables: dict[str, InitTable]) -> Gated:
     module = Gated()
     initialize(module, tables, width=WIDTH, depth=DEPTH, generator=generator(0, "initialise"))
     return module
-
-
-def test_parameters_without_a_rule_start_as_they_usually_do() -> None:
-    module = start({})
-    assert float(module.gate.weight.detach().std()) == pytest.approx(0.02, rel=5 / math.sqrt(2 * WIDTH**2))
-    assert (module.norm.weight == 1).all()
-    assert not any(vector.any() for vector in (module.norm.bias, module.gate.bias))
-    assert (module.scale == 3).all()
-    assert torch.equal(module.mix, torch.eye(4))
 
 
 def test_the_rule_with_most_components_wins_and_names_buffers_too() -> None:
