@@ -15,6 +15,15 @@ COLORS = torch.tensor([[0.0, 0, 0], [127.5, 0.25, 30], [255, 255, 255]])
 STORED = PaletteFile(COLORS, "by hand", torch.tensor([3, 1, 0]))
 
 
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    palette_spec.write_palette(tmp_path / "new" / "some.npz", STORED)
+    found = palette_spec.read_palette(tmp_path / "new" / "some.npz")
+    assert torch.equal(found.colors, COLORS)
+    assert (found.source, found.fingerprint) == ("by hand", STORED.fingerprint)
+    assert found.counts is not None
+    assert found.counts.tolist() == [3, 1, 0]
+
+
 @pytest.mark.parametrize("value_range", [(-1.0, 1.0), (0.0, 1.0), (0.0, 255.0)])
 @pytest.mark.parametrize("suffix", [".npy", ".npz"])
 def test_the_stated_range_becomes_levels(

@@ -35,6 +35,7 @@ def _split(count: int) -> Split:
 def test_every_image_is_seen_once_per_epoch(count: int, size: int, seed: int) -> None:
     batches = Batches(_split(count), batch_size=size, seed=seed)
     steps = 3 * batches.steps_per_epoch
+    assert steps - 3 < 3 * count / size <= steps
     seen = torch.cat([batches.order.indices(step) for step in range(steps)])
     images, labels = batches.batch(1)
     assert images[:, 0, 0, 0].tolist() == labels.tolist() == batches.order.indices(1).tolist()
