@@ -67,16 +67,14 @@ def newest(run: Path) -> checkpoint.Checkpoint:
 
 def different_weights(run: Path, other: Path) -> list[str]:
     """The tensors of the newest checkpoints that differ, or that only one of them has."""
-    ours, theirs = map(tensors, (run, other))
+    ours, theirs = (all_tensors(newest(each)) for each in (run, other))
     return sorted(ours.keys() ^ theirs.keys()) or [
         name for name in ours if not torch.equal(ours[name], theirs[name])
     ]
 
 
-def tensors(run: Path) -> dict[str, Tensor]:
-    """The tensors of the newest checkpoint, by their group and name."""
-    groups = newest(run).tensors.items()
-    return {f"{group}/{name}": each for group, named in groups for name, each in named.items()}
+def all_tensors(found: checkpoint.Checkpoint) -> dict[str, Tensor]:
+    return {f"{group}/{name}": each for group, named in found.tensors.items() for name, each in named.items()}
 
 
 def logged(run: Path, **values: object) -> list[dict[str, Any]]:

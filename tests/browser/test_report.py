@@ -1,6 +1,5 @@
 """Reports and study pages in a real browser: readable on every screen, in light and dark, and on paper."""
 
-import base64
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -91,22 +90,6 @@ def test_all_controls_are_reached_by_keyboard(written: dict[str, str], opened: O
     assert set(controls) <= set(reached)
     targets = page.evaluate("[...document.querySelectorAll('a[href^=\"#\"]')].map(each => each.hash)")
     assert all(page.locator(target).count() == 1 for target in targets)
-
-
-def test_figures_are_downloaded_with_their_numbers(
-    written: dict[str, str], opened: Open, tmp_path: Path
-) -> None:
-    page = opened(written["labeled"])
-    links = page.locator("a[download]")
-    names = links.evaluate_all("all => all.map(each => each.download)")
-    assert len(names) >= 4
-    for place in (0, 1):
-        with page.expect_download() as waiting:
-            links.nth(place).click()
-        waiting.value.save_as(tmp_path / "saved")
-        href = links.nth(place).get_attribute("href")
-        assert (tmp_path / "saved").read_bytes() == base64.b64decode(href.partition(",")[2])
-        assert waiting.value.suggested_filename == names[place]
 
 
 @pytest.mark.parametrize("name", pages.PAGES)

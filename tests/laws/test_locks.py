@@ -16,9 +16,9 @@ from isopix.storage import log
 from isopix.storage.atomic import LOCK_FILE, exclusive_lock
 from isopix.storage.run_folder import FOLDER_LOCK
 from isopix.studies.inductive_bias.study import Study, plan_study
-from tests.laws.test_resume import StopAt, recipe
+from tests.laws.test_resume import recipe
 from tests.tiny_runs import TINY, Copy, copy_of, pristine, unchecked
-from tests.trained import CPU, train
+from tests.trained import CPU, StopAt, train
 
 __all__ = ["copy_of", "pristine", "unchecked"]
 

@@ -55,6 +55,8 @@ CALLS = {  # what all calls of a verb have
 }
 OWN_CALLS = {
     "finetune --refit-on-validation": f"ar {QUICK} --limit 40",
+    "low-data --limit": "ar --method ridge --labels 2 --subsets 1 --finetune-steps 1",
+    "score --limit": "bert --masks 2 --against digits",
     "probe --mask-ensemble": "bert --limit 40 --method ridge --num-resamples 5",
 }
 LIMIT = 30
@@ -178,6 +180,7 @@ def test_every_option_has_another_value() -> None:
 
 
 BASES: dict[str, Any] = {}
+PATHS: dict[str, Path | None] = {}
 
 
 @pytest.mark.usefixtures("unchecked", "known_throughput")
@@ -189,13 +192,16 @@ def test_another_value_changes_the_result(
     base = words_of(verb, name, [])
     key = " ".join(base).partition(" --out")[0]
     if key not in BASES:
-        BASES[key] = outcome(call(base, monkeypatch))
+        found = call(base, monkeypatch)
+        BASES[key], PATHS[key] = outcome(found), found.path
     limits, limited = set(), dataset._limited
     monkeypatch.setattr(
         dataset, "_limited", lambda whole, config: limits.add(config.limit) or limited(whole, config)
     )
     result = call(words_of(verb, name, VALUES[name]), monkeypatch)
     assert outcome(result) != BASES[key]
+    if result.path is not None and result.path.is_file():
+        assert result.path != PATHS[key], "one replaces the other"
     if name != "--limit":
         return
     assert limits <= ({LIMIT, 60} if verb in ("neighbors", "score") else {LIMIT})  # 60 of training
@@ -203,7 +209,9 @@ def test_another_value_changes_the_result(
         return
     arguments = result.call["arguments"]
     loaded = dataset.load_dataset(dataset.DataConfig(source="other.npz", rows=8, cols=8))
-    given = {name: each for name, each in arguments.items() if name not in ("settings", "data")}
+    given = {
+        name: each for name, each in arguments.items() if name not in ("settings", "data", "finetune_steps")
+    }
     by_name = VERBS[verb].function(**given, data="other.npz")
     assert counted(VERBS[verb].function(**given, data=loaded)) == counted(by_name)
 

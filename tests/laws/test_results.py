@@ -95,7 +95,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def run(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     """Return a function that runs a command, and returns its result and its JSON."""
-    hub = SimpleNamespace(create_repo=lambda name, **_: name, upload_folder=lambda **_: None)
+    hub = SimpleNamespace(create_repo=create_repo, upload_folder=lambda **_: None)
     monkeypatch.setitem(sys.modules, "huggingface_hub", hub)
     monkeypatch.chdir(folder)
 
@@ -116,6 +116,17 @@ def run(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
         return result, json.loads(capsys.readouterr().out)
 
     return call
+
+
+def create_repo(name: str, *, private: bool, exist_ok: bool) -> str:
+    return f"{name} private={private}"
+
+
+@pytest.mark.parametrize("option", ["", "--format huggingface"])
+def test_a_repository_is_private_if_asked(run: Run, option: str) -> None:
+    for private in (False, True):
+        _, printed = run(f"publish ar me/mine {option} {'--private' * private}")
+        assert printed["url"] == f"me/mine private={private}"
 
 
 def test_every_verb_is_called() -> None:

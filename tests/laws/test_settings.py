@@ -14,7 +14,7 @@ from isopix.recipes.recipe import Recipe
 from tests.laws.test_stores import _logged
 from tests.smoke.conftest import add_photos
 from tests.tiny_runs import unchecked
-from tests.trained import tensors, train
+from tests.trained import all_tensors, newest, train
 
 __all__ = ["unchecked"]
 
@@ -78,7 +78,7 @@ RUNS: dict[str, Any] = {}
 def outcome(recipe: Recipe, out: Path) -> Any:
     train(recipe, out)
     steps = [each.name for each in sorted((out / "checkpoints").iterdir())]
-    return steps, _logged(out), {name: tensor.tolist() for name, tensor in tensors(out).items()}
+    return steps, _logged(out), {name: each.tolist() for name, each in all_tensors(newest(out)).items()}
 
 
 @pytest.mark.usefixtures("unchecked")

@@ -24,7 +24,6 @@ CONFIG = PreprocessConfig(rows=8, cols=8, resample="area")
 
 
 def valid_image(kind: str) -> bytes:
-    """The content of a small picture."""
     buffer = io.BytesIO()
     pixels = np.random.default_rng(0).integers(0, 256, (8, 8, 3), dtype=np.uint8)
     Image.fromarray(pixels).save(buffer, "JPEG" if kind == "jpg" else kind.upper())

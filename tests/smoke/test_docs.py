@@ -53,7 +53,6 @@ pages = pytest.mark.parametrize(
 
 
 def run_commands(isopix: Run, text: str, *, less: list[str]) -> None:
-    """Run all commands of a page in order."""
     for line in text.splitlines():
         if line.startswith("$ "):
             name, *words = line[2:].split("  #")[0].split()

@@ -33,8 +33,6 @@ LIMIT = 240  # seconds; a quiet machine takes 15
 
 
 class Finished(NamedTuple):
-    """A command that has ended."""
-
     code: int
     output: str
 

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import isopix as package
-from isopix.cli.errors import with_option_names
 from isopix.cli.main import ORDER
 from isopix.recipes.registry import listing
 from tests.smoke.conftest import QUICK, Run, add_photos
@@ -84,8 +83,8 @@ REFUSED = {
     "score ar --out mine/file.txt": "is a file; results are several files: give a folder",
     "compare tuned --baseline none": "no run in none; give run folders, a folder of them or a pattern",
     # Searches, studies and protocols.
+    "reproduce igpt.figure2 --data digits --out mine": "mine is not empty",
     "search-lr igpt.digits --out r lr=0.1": "set --max-lr and --min-lr instead",
-    "search-lr igpt.digits --out r --max-lr 0.001 --min-lr 0.01": "learning rates from 0.001 down to 0.01",
     "search-lr igpt.digits --out r data.holdout=0": "a learning rate is chosen by validation images",
     f"{STUDY} --trials axial-*": "no trial of scale 'tiny' matches 'axial-*'",
     f"{STUDY} --report-only": "r is not a study; isopix study makes one",
@@ -152,11 +151,3 @@ def test_a_wrong_call_is_one_line_and_nothing_is_written(isopix: Run, words: str
     assert err.startswith("isopix: ")
     assert REFUSED[words] in err.replace("?\n", "? ")
     assert sorted(Path().rglob("*")) == before
-
-
-def test_messages_of_functions_name_options_as_they_are_typed() -> None:
-    names = ["layer", "top_k", "mask_ensemble"]
-    assert with_option_names("layer 7 does not exist", names) == "--layer 7 does not exist"
-    assert with_option_names("the layer 7 with top_k=1", names) == "the layer 7 with --top-k=1"
-    assert with_option_names("layer: none; train.top_k is 3", names) == "layer: none; train.top_k is 3"
-    assert with_option_names("'mask_ensemble' is a folder", names) == "'mask_ensemble' is a folder"

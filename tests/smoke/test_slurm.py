@@ -33,7 +33,6 @@ def submit(folder: Path, *words: str) -> str:
 
 
 def tasks(job: str) -> list[int]:
-    """The processes of a local job."""
     try:
         return [int(each) for each in Path(f"/proc/{job}/task/{job}/children").read_text().split()]
     except OSError:

@@ -169,7 +169,6 @@ GRID = Grid(12, 10)
 
 
 def sinusoids(index: torch.Tensor, width: int) -> torch.Tensor:
-    """Sinusoidal position embeddings."""
     rates = 100.0 ** -(torch.arange(width // 2) / (width // 2))
     angles = index[:, None].double() * rates
     return torch.cat([angles.sin(), angles.cos()], 1)

@@ -51,7 +51,8 @@ def test_a_table_without_rows_is_its_caption() -> None:
     assert Table("colors", ["", "pixels"], []).text() == "colors"
 
 
-def test_values_of_a_table_are_escaped_in_html() -> None:
+def test_values_of_a_table_are_escaped() -> None:
+    assert Table("", ["a"], [["x|<b>"]]).markdown().endswith("| x\\|&lt;b&gt; |")
     html = Table("a <b>", ["<i>"], [["<script>"]]).html()
     assert all(each in html for each in ("a &lt;b&gt;", "&lt;i&gt;", "&lt;script&gt;"))
     assert not any(each in html for each in ("<b>", "<i>", "<script>"))

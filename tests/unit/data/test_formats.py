@@ -116,6 +116,8 @@ def test_a_saved_dictionary_has_its_splits_in_folders(tmp_path: Path) -> None:
     assert [(name, split.num_images) for name, split in splits.items()] == [("test", 3), ("train", 9)]
     assert splits["train"].image_name(5) == f"{tmp_path}/train/data-00001-of-00002.arrow row 0"
     state = tmp_path / "train" / "state.json"
+    state.write_text(json.dumps({"_data_files": [{"filename": "../test/data-00000-of-00001.arrow"}]}))
+    assert "train/data-00000-of-00001.arrow" in refusal(read, tmp_path)
     state.write_text(json.dumps({"_data_files": [], "_indices_data_files": ["a"]}))
     assert refusal(read, tmp_path).startswith(f"{state} cannot be read: it has an order of rows")
 

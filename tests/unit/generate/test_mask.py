@@ -12,7 +12,7 @@ from isopix.codecs.base import Codec
 from isopix.codecs.patches import Bytes, MeanColorSpec
 from isopix.core.random import generator
 from isopix.core.types import Grid
-from isopix.generate.mask import MaskLike, chosen_mask, completion_mask, hidden_pixels, nearest_visible_pixels
+from isopix.generate.mask import MaskLike, completion_mask, hidden_pixels, nearest_visible_pixels
 from isopix.objectives.masks import BlockMask, PerChannelMask
 
 PIXELS = Bytes(Grid(6, 8), 1)
@@ -45,12 +45,11 @@ def test_a_text_names_what_is_hidden(mask: str, expected: str) -> None:
     assert picture(mask) == expected.split()
 
 
-def test_random_masks_have_their_fraction_and_differ_between_images_and_seeds() -> None:
+def test_random_masks_have_their_fraction_and_differ_between_images() -> None:
     found = completion_mask("random:0.75", PIXELS, 5, seed=1)
     assert found.sum((1, 2)).tolist() == [36] * 5
     assert len(found.flatten(1).unique(dim=0)) == 5
     assert torch.equal(completion_mask("random:0.75", PIXELS, 2, seed=1), found[:2])
-    assert not torch.equal(completion_mask("random:0.75", PIXELS, 5, seed=2), found)
     assert completion_mask("random", PIXELS, 1).sum() == 36
 
 
@@ -133,12 +132,6 @@ WRONG: dict[str, tuple[MaskLike, str]] = {
 def test_a_wrong_mask_is_refused(mask: MaskLike, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         completion_mask(mask, PIXELS, 1)
-
-
-@pytest.mark.parametrize("rows", [0, 6])
-def test_rows_that_hide_nothing_or_everything_are_refused(rows: int) -> None:
-    with pytest.raises(ValueError, match=f"^rows {rows} is out of range; allowed: 1 to 5$"):
-        chosen_mask(PIXELS, rows=rows, mask=None)
 
 
 def test_hidden_pixels_are_filled_with_the_nearest_visible_one_if_any() -> None:

@@ -33,7 +33,7 @@ HUGGING_FACE: dict[str, Any] = {
     "layer_norm_eps": 1e-12,
     "image_size": 8,
     "patch_size": 4,
-    "id2label": {"0": "a", "1": "b", "2": "c"},
+    "id2label": {"1": "b", "0": "a", "2": "c"},
 }
 PROCESSOR = {"size": {"height": 8, "width": 8}, "image_mean": HALVES, "image_std": HALVES, "resample": 2}
 CROPS = {"interpolation": "bicubic", "crop_pct": 0.9, "mean": HALVES, "std": HALVES}

@@ -50,7 +50,6 @@ def _spread(mean: float, seeds: int) -> MeanStd:
 
 
 def attention(causal: bool = False, layers: int = 3, heads: int = 2) -> dict[str, Any]:
-    """Attention maps from two positions."""
     random = np.random.default_rng(0)
     content = io.BytesIO()
     pixels = random.integers(0, 256, (GRID[0] * PATCH_SIZE, GRID[1] * PATCH_SIZE, 3), dtype=np.uint8)
@@ -83,7 +82,6 @@ def distances(names: list[str], means: list[list[float]], uniform: dict[str, flo
 
 
 def bias_layers(shift: float = 0.0) -> list[dict[str, float]]:
-    """Inductive biases of three layers."""
     names = ("translation_error", "permutation_error", "receptive_field_mean")
     return [
         {"layer": i, **{name: shift + place + 0.1 * i for place, name in enumerate(names)}} for i in range(3)
@@ -120,12 +118,10 @@ def shows(axes: Axes, expected: Any) -> bool:
 
 
 def texts(figure: Figure, panel: int = 0) -> list[str]:
-    """The texts in a panel."""
     return [text.get_text() for text in figure.axes[panel].texts]
 
 
 def legend_texts(figure: Figure) -> list[str]:
-    """The texts of all legends."""
     return [text.get_text() for legend in figure.legends for text in legend.get_texts()]
 
 

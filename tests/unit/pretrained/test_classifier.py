@@ -20,7 +20,6 @@ SETTINGS += ["lr=0.03", "head_bias=true"]
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Fine-tuned runs: causal and masked."""
     folder = tmp_path_factory.mktemp("tuned")
     for name, recipe in (("causal", "igpt.digits"), ("masked", "igpt.digits_bert")):
         isopix.finetune(recipe, *SETTINGS, out=folder / name, limit=150, device="cpu")

@@ -11,9 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 from einops import rearrange
-from sklearn.base import clone
-from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import isopix
@@ -86,28 +83,15 @@ def digits() -> dict[str, np.ndarray]:
 def test_it_gives_the_features_of_the_model(
     pristine: Path, digits: dict[str, np.ndarray], form: str, settings: dict[str, Any]
 ) -> None:
-    found = isopix.Features(pristine / "ar", device="cpu", **settings).fit_transform(digits[form])
+    transformer = isopix.Features(pristine / "ar", device="cpu", **settings)
+    found = transformer.fit_transform(digits[form])
+    assert len(transformer.get_feature_names_out()) == found.shape[1]
     own = isopix.load(pristine / "ar", device="cpu", **settings)
     expected = own(digits["[B H W 3]"]).detach().numpy()
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
     assert np.array_equal(isopix.Features(own).fit_transform(digits[form]), found)
     assert not np.array_equal(isopix.Features(own, pool="max").fit_transform(digits[form]), found)
-
-
-def test_it_is_a_step_of_a_pipeline_and_its_output_can_be_a_table(
-    pristine: Path, digits: dict[str, np.ndarray]
-) -> None:
-    own = isopix.Features(str(pristine / "ar"), device="cpu")
-    fitted = clone(make_pipeline(own, LogisticRegression())).fit(digits["flattened"], [0, 1] * 3)
-    again = pickle.loads(pickle.dumps(fitted))
-    assert np.array_equal(again.predict(digits["flattened"]), fitted.predict(digits["flattened"]))
-    names = fitted[0].get_feature_names_out()
-    assert list(names) == [f"features{i}" for i in range(16)]
-    pandas = pytest.importorskip("pandas")
-    found = own.set_output(transform="pandas").fit_transform(digits["flattened"])
-    assert isinstance(found, pandas.DataFrame)
-    assert list(found.columns) == list(names)
 
 
 EXAMPLE = Path(__file__).parents[3] / "examples/extend/gated_mlp.py"

@@ -107,5 +107,4 @@ def standardize(splits: FeatureSplits) -> FeatureSplits:
 
 
 def run(splits: FeatureSplits, method: ProbeMethod = METHOD, config: ProbeConfig = CONFIG) -> LayerScores:
-    """The scores of all layers."""
     return evaluate_probe(splits, method, config, device=CPU).result

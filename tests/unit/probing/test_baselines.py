@@ -154,7 +154,7 @@ def test_one_mask_is_the_single_prediction(method: ProbeMethod) -> None:
     assert replace(masked, ensemble=None) == plain
 
 
-def test_several_masks_vote_and_the_seed_breaks_ties() -> None:
+def test_several_masks_vote() -> None:
     splits, five = views(5), replace(CONFIG, mask_ensemble=5)
     alone = [run(replace(splits, test=view, extra_views=())).best for view in splits.test_views]
     score = run(splits, config=five).best
@@ -163,9 +163,6 @@ def test_several_masks_vote_and_the_seed_breaks_ties() -> None:
     assert score.test_accuracy > score.ensemble.single_mask
     assert score.ensemble.mean_probability > score.ensemble.single_mask
     assert score.val_accuracy == alone[0].val_accuracy
-    two = replace(CONFIG, mask_ensemble=2)
-    found = {run(views(2), config=replace(two, seed=seed)).best.test_accuracy for seed in range(4)}
-    assert len(found) > 1
 
 
 def test_only_a_most_frequent_prediction_wins_and_ties_are_broken_evenly() -> None:

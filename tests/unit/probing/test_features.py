@@ -208,10 +208,6 @@ def test_streamed_features_are_those_in_memory_and_are_found_again(
     monkeypatch.setattr(module, "iter_features", None)  # nothing is computed
     again = read_splits("trained", masked, data, stream=True)
     assert torch.equal(again.test.features, stored.test.features)
-    few = replace(data, test=data.test.sample(10))
-    for each in (data, few):
-        read_splits("raw pixels", PixelFeatures(), each, stream=True)
-    assert len(list((tmp_path / "features").iterdir())) == 3
 
 
 def test_kept_features_are_computed_again_for_other_weights_and_if_damaged(

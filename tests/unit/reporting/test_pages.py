@@ -128,7 +128,7 @@ def test_text_of_users_adds_no_elements_and_no_attributes(tmp_path: Path) -> Non
         recipe = replace(igpt.digits(), name=text, data=DataConfig(source=text, rows=8, cols=8))
         run = whole(tmp_path / f"{number}", recipe, found, device=text)
         save_data_sample(run, replace(dataset(10), classes=(text,) * 10))
-        pages.append(page_of(run))
+        pages.append(page_of(run, bare(tmp_path / f"{number} bare" / text)))
     evil, plain = ([(tag, [*attributes]) for tag, attributes in Outline(page).elements] for page in pages)
     assert evil == plain
     assert "\u202e" not in pages[0]

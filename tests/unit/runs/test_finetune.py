@@ -18,23 +18,18 @@ from isopix.runs.resume import resume_run
 from isopix.runs.start import finetune_recipe, prepare_finetune
 from isopix.runs.training_log import RunObserver
 from isopix.storage import checkpoint, log
-from tests.trained import train
+from tests.trained import CPU, train
 
-CPU = torch.device("cpu")
 SMALL = ["depth=2", "width=16", "batch_size=16", "log_every=1", "evaluate_images=60", "num_test_images=60"]
 QUICK = ["steps=12", "evaluate_every=2", "data.augment=none", "lr=0.01", "data.limit=200"]
 
 
 @pytest.fixture(scope="module")
 def pretrained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("run") / "pre"
-    recipe = registry.resolve("igpt.digits_bert", settings=[*SMALL, "steps=4"]).recipe
-    train(recipe, out)
-    return out
+    return train("igpt.digits_bert", tmp_path_factory.mktemp("run") / "pre", *SMALL, "steps=4").run.path
 
 
 def finetuned(pretrained: Path, out: Path, *words: str) -> list[dict[str, object]]:
-    """The records of the run."""
     assert train(prepare_finetune(str(pretrained), settings=[*QUICK, *words]), out).finished
     return list(log.read_log(out / "log.jsonl"))
 
@@ -124,8 +119,7 @@ def test_a_vision_transformer_is_fine_tuned_on_whole_images() -> None:
 def test_positions_are_interpolated_as_the_saved_recipe_says(mode: str, tmp_path: Path) -> None:
     few = ["data.limit=60", "steps=1", "batch_size=8", "evaluate_images=8", "num_test_images=0"]
     words = [*few, "data.source=digits", "data.size=32", "depth=1", "width=16"]
-    pretrained = registry.resolve("vit.tiny", settings=words).recipe
-    train(pretrained, tmp_path / "pre")
+    train("vit.tiny", tmp_path / "pre", *words)
     words = [*few, "data.size=48", f"interpolation={mode}"]
     start = prepare_finetune(str(tmp_path / "pre"), settings=words)
     name = "backbone.positions.table"

@@ -209,14 +209,6 @@ def test_the_same_call_continues_and_another_is_refused(tmp_path: Path) -> None:
     assert names(out) == before
 
 
-@pytest.mark.parametrize("left", ["mine", ".hidden"])
-def test_a_folder_of_something_else_is_left_alone(tmp_path: Path, left: str) -> None:
-    (tmp_path / left).touch()
-    with pytest.raises(ValueError, match="is not empty"):
-        work(tmp_path, "one")
-    assert names(tmp_path) == {left}
-
-
 def test_a_mistake_before_the_first_run_leaves_no_folder(tmp_path: Path) -> None:
     out = tmp_path / "out"
     with pytest.raises(KeyboardInterrupt), folder_of_runs(out, GIVEN, "search"):

@@ -1,7 +1,6 @@
 """No number without its measurement record, and no test image that a run has seen."""
 
 import json
-import logging
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -211,25 +210,6 @@ def test_a_run_also_records_the_validation_images_that_select_its_step(
     selecting = set(dataset(archive).validation.sample(count).hashes.tolist())
     assert hashes_of(tuned.path) - hashes_of(source.path) == selecting
     assert len(selecting) == (count or len(dataset(archive).validation))
-
-
-def test_test_images_of_another_dataset_that_were_trained_on_are_left_out(
-    tmp_path: Path, archive: Path, source: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The other archive tests on images that the run was trained on, under other labels and names."""
-    with np.load(archive) as arrays:
-        images = arrays["x_train"]
-    fresh = np.random.default_rng(1).integers(0, 256, (70, 8, 8), dtype=np.uint8)
-    labels = {"y_train": np.arange(40) % 2, "y_test": np.arange(90) % 2}
-    tested = np.concatenate([images, fresh[40:]])
-    np.savez(tmp_path / "other.npz", x_train=fresh[:40], x_test=tested, **labels)
-    with caplog.at_level(logging.WARNING):
-        found = isopix.probe(source, "l2_grid=[0.1]", data=tmp_path / "other.npz")
-    trained = len(load_hashes(source.path, SEEN, {}))
-    assert found.network.num_images["test"] == 90 - trained
-    message = f"{trained} of 90 test images of dataset 'other' are left out: they were used to train the run"
-    assert message in caplog.text
-    assert found.warnings == ()
 
 
 def test_a_model_whose_training_images_are_not_known_is_measured_with_a_warning(

@@ -96,38 +96,16 @@ def test_a_decoder_fits_once_the_last_validation_loss_is_below_the_unigram_basel
     assert (unigram_nats(records) is None) == (BASELINES[1] not in records)
 
 
-EVALUATOR = '''
-from isopix.core.registry import register
-from isopix.train.evaluator import EvaluatorSpec
-
-
-@register("weight_norm")
-class WeightNorm(EvaluatorSpec):
-    """The length of all weights, times `scale`."""
-
-    scale: float = 1.0
-
-    def start(self, context):
-        def evaluate(step):
-            weights = context.task.module.parameters()
-            return {"weight_norm": self.scale * sum(float(w.square().sum()) for w in weights) ** 0.5}
-
-        return evaluate
-'''
+EXAMPLE = Path(__file__).parents[3] / "examples/extend/accuracy_evaluator.py"
 WORDS = [
     *("depth=1", "width=16", "steps=4", "batch_size=8", "log_every=2", "evaluate_every=3"),
     *("evaluate_images=20", "num_test_images=8", "checkpoint_every=2"),
 ]
 
 
-def write(path: Path, text: str) -> Path:
-    path.write_text(text)
-    return path
-
-
 def my_recipe(tmp_path: Path) -> Recipe:
-    load_plugin(write(tmp_path / "norms.py", EVALUATOR))
-    listed = "train.evaluators=[{kind: weight_norm, every: 2, scale: 2.0}]"
+    load_plugin(Path(shutil.copy(EXAMPLE, tmp_path)))
+    listed = "train.evaluators=[{kind: code_accuracy, every: 2}]"
     return registry.resolve("igpt.digits", settings=[*WORDS, listed]).recipe
 
 
@@ -142,16 +120,17 @@ def test_a_run_needs_its_plugin_and_with_a_corrected_one_says_so(
     train(my_recipe(tmp_path), tmp_path / "run", observer=RunObserver(stop=StopAt(4)))
     with restored_registry():
         monkeypatch.setattr(parts, "_PLUGINS", {})
-        message = r"this run uses evaluator weight_norm of plugin .*norms.py \(SHA-256 "
+        message = r"this run uses evaluator code_accuracy of plugin .*evaluator.py \(SHA-256 "
         for use in (partial(load_run, device=CPU), resume):
             with pytest.raises(ValueError, match=message):
                 use(tmp_path / "run")
-        del parts._KINDS["evaluator"]["weight_norm"]
-        corrected = EVALUATOR.replace("** 0.5", "** 0.25")
-        load_plugin(write(tmp_path / "norms.py", corrected))
-        then, now = hashed(EVALUATOR), hashed(corrected)
+        del parts._KINDS["evaluator"]["code_accuracy"]
+        plugin = tmp_path / EXAMPLE.name
+        plugin.write_text(EXAMPLE.read_text() + "# corrected\n")
+        load_plugin(plugin)
+        then, now = (hashed(each.read_text()) for each in (EXAMPLE, plugin))
         resume(tmp_path / "run")
-        text = f"norms.py has changed since the run: SHA-256 {then[:12]} then, {now[:12]} now"
+        text = f"{EXAMPLE.name} has changed since the run: SHA-256 {then[:12]} then, {now[:12]} now"
         assert [each["text"].endswith(text) for each in logged(tmp_path / "run", kind="note")] == [True]
         assert logged(tmp_path / "run")[-1]["step"] == 4
         assert load_run(tmp_path / "run", device=CPU).warnings == ()

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 
 import isopix
 from isopix.analysis.neighbors import standardized
+from isopix.generate.complete import GRAY
 from isopix.objectives.objectives import NoObjective
 from isopix.studio.run import PAINTED, ChosenImage, OpenedRun, hidden_part, image_of, open_runs, pixels_of
 from isopix.studio.views import (
@@ -30,7 +31,6 @@ __all__ = ["pristine"]
 
 @pytest.fixture(scope="session")
 def opened(pristine: Path) -> dict[str, OpenedRun]:
-    """The two tiny runs on digits, autoregressive and masked, opened."""
     runs = open_runs([pristine / "ar", pristine / "bert"], data=None, device="cpu")
     return {run.name: run for run in runs}
 
@@ -93,6 +93,15 @@ def test_a_seed_gives_the_pictures_of_the_command(
     assert np.array_equal(drawn(frames), expected)
     nats = [f"{float(each):,.1f} nats".replace("-", "\N{MINUS SIGN}") for each in found.log_likelihood[0]]
     assert [tile.caption for tile in frames[-1].tiles[2:]] == nats
+
+
+def test_the_visible_part_is_that_of_the_completions(opened: dict[str, OpenedRun]) -> None:
+    run = opened["bert"]
+    for seed in (3, 4):
+        *_, last = completion_frames(run, run.images[:1], "random:0.5", {"each": 1, "seed": seed})
+        hidden = (last.tiles[1].pixels == GRAY).all(-1)
+        assert 0 < hidden.sum() < hidden.size
+        assert (last.tiles[2].pixels == last.tiles[0].pixels)[~hidden].all()
 
 
 def test_what_is_painted_is_hidden(opened: dict[str, OpenedRun]) -> None:

@@ -64,11 +64,6 @@ def test_images_of_classes_that_the_run_was_not_trained_on_are_counted(tmp_path:
     assert warning.endswith("owl (4)")
 
 
-def test_other_masks_have_another_loss(pristine: Path) -> None:
-    losses = {isopix.verify(pristine / "bert", limit=16, seed=seed, **CPU).loss_nats for seed in (0, 1)}
-    assert len(losses) == 2
-
-
 def test_the_seed_in_a_record_is_that_of_the_images(copy_of: Copy) -> None:
     """The run has data.seed 0; of images that no settings drew, the seed is not known."""
     data = load_dataset(DataConfig(source="digits", rows=8, cols=8, limit=40, seed=7))

@@ -51,7 +51,6 @@ class FakeMPS(TorchFunctionMode):
 
 
 def is_on_device(tensor: Tensor) -> bool:
-    """Return whether a tensor is on the device."""
     return "_on_fake_mps" in vars(tensor)
 
 

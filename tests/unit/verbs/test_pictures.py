@@ -72,9 +72,6 @@ def test_a_completion_fills_in_what_a_mask_hides(copy_of: Any) -> None:
     assert found.hidden.sum((1, 2)).tolist() == [16, 16]
     assert (found.mask, found.hidden_fraction, found.likelihood) == (given["mask"], (0.25, 0.25), "path")
     assert found.passes == Passes(order="random", iterations=3)
-    drawn = [isopix.complete(run, count=2, mask="random:0.5", seed=seed, **CPU).hidden for seed in (1, 1, 2)]
-    assert torch.equal(drawn[0], drawn[1])
-    assert not torch.equal(drawn[1], drawn[2])
 
 
 def test_a_completion_keeps_half_of_the_rows_by_default(pristine: Path) -> None:
@@ -96,16 +93,11 @@ def test_an_autoregressive_model_says_that_it_does_not_see_later_pixels(pristine
 
 def test_a_reconstruction_masks_by_its_seed_and_is_measured_on_its_images(copy_of: Any) -> None:
     run = copy_of("bert", "run")
-    model, masks = load(run).loaded.model, []
-    for seed in (0, 1):
-        found = isopix.reconstruct(run, count=2, split="train", seed=seed, **CPU)
-        images = found.reconstruction.original
-        batch = model.make_batch(images, generator(seed, "hide"))
-        assert torch.equal(found.reconstruction.mask, batch.mask)
-        right = (model.network.predict(batch.inputs, batch.mask) == batch.targets)[batch.loss_mask]
-        assert found.accuracy == pytest.approx(right.double().mean().item())
-        masks.append(batch.mask)
-    assert not torch.equal(*masks)
+    model, found = load(run).loaded.model, isopix.reconstruct(run, count=2, split="train", seed=1, **CPU)
+    batch = model.make_batch(found.reconstruction.original, generator(1, "hide"))
+    assert torch.equal(found.reconstruction.mask, batch.mask)
+    right = (model.network.predict(batch.inputs, batch.mask) == batch.targets)[batch.loss_mask]
+    assert found.accuracy == pytest.approx(right.double().mean().item())
     data = load_dataset(isopix.Run(run).recipe.data)
     assert found.measurement.count == f"2 of {data.train.available:,} images of digits (training split)"
     assert found.measurement.images_hash == images_hash(data.train.select(torch.arange(2)))
@@ -141,7 +133,6 @@ def test_a_picture_is_shown_in_a_notebook_or_the_systems_viewer(
         (lambda run: isopix.sample(run, 10**11, **CPU), "not enough memory for 100,000,000,000 images"),
         (lambda run: isopix.complete(run, count=999, **CPU), "999 images requested; digits has"),
         (lambda run: isopix.complete(run, rows=3, mask="half", **CPU), "rows 3 and mask half are both given"),
-        (lambda run: isopix.complete(run, iterations=3, **CPU), "only masked models have an order"),
     ],
 )
 def test_wrong_arguments_are_one_line(pristine: Path, call: Any, message: str) -> None:

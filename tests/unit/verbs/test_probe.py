@@ -52,14 +52,9 @@ def test_a_probe_is_the_fit_to_the_features_with_its_seed(pristine: Path, read: 
     splits = FeatureSplits(
         *(FeatureSplit(extract_features(network, each.images, **read), each.labels) for each in parts)
     )
-    shuffled = []
-    for seed in (0, 1):
-        given = {"method": "ridge", "seed": seed, **read}
-        found = isopix.probe(isopix.load(pristine / "ar", **CPU), data=data, **given)
-        config = ProbeConfig(**given)
-        assert found.network == evaluate_probe(splits, RidgeProbe(), config, device=device).result
-        shuffled.append(found.baselines["shuffled labels"].best.test_accuracy)
-    assert shuffled[0] != shuffled[1]
+    given = {"method": "ridge", "seed": 1, **read}
+    found = isopix.probe(isopix.load(pristine / "ar", **CPU), data=data, **given)
+    assert found.network == evaluate_probe(splits, RidgeProbe(), ProbeConfig(**given), device=device).result
 
 
 def test_settings_are_those_of_the_method_and_others_are_another_file(copy_of: Copy) -> None:

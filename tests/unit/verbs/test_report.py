@@ -40,8 +40,6 @@ def test_the_report_of_several_runs_is_next_to_the_first_and_says_what_differs(t
 def test_a_folder_as_out_and_what_is_no_run_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"out .* is a folder; a report is one file"):
         report(whole(tmp_path / "run").path, out=tmp_path)
-    with pytest.raises(ValueError, match=r"has no recipe\.json"):
-        report(tmp_path)
     with pytest.raises(ValueError, match="at least one run"):
         report()
 
@@ -56,7 +54,6 @@ def test_a_demo_writes_one_report_and_resumes(tmp_path: Path, monkeypatch: pytes
     assert [row.name for row in found.summary if row.kind == "run"] == ["ar", "bert", "conv"]
     page = found.path.read_text()
     assert page.count("data:image/png;base64,") >= 4
-    assert type(found).read(found.path).record() == found.record()
     assert demo_folder(tmp_path) == tmp_path / "2"
     found.path.unlink()
     assert demo_folder(tmp_path) == tmp_path / "1"

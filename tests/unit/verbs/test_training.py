@@ -34,33 +34,6 @@ def test_a_result_has_the_metrics_and_the_model_and_is_a_path(run: TrainingResul
     assert f"isopix probe {run.path} ; isopix sample {run.path}" in repr(run)
 
 
-@pytest.mark.parametrize(
-    ("verb", "options", "expected"),
-    [
-        (isopix.pretrain, {"limit": 50, "seed": 3, "probe_every": 7}, [50, 3, 7]),
-        (isopix.finetune, {"limit": 50, "seed": 3, "labels": 4, "subset": 2}, [50, 3, 0, 4, 2]),
-        (isopix.finetune, {"labels": "10%"}, [None, 0, 0, "10%", 0]),
-        (isopix.pretrain, {"data": "translated-digits"}, [None, 0, 0, None, 0, "translated-digits"]),
-    ],
-)
-def test_options_are_settings_of_the_recipe(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: Any, options: dict[str, Any], expected: list[Any]
-) -> None:
-    found: list[Any] = []
-
-    def stop(start: Any, *_: object, **__: object) -> None:
-        found.append(start.recipe)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("isopix.runs.resume.train_in_processes", stop)
-    with pytest.raises(KeyboardInterrupt):
-        verb("igpt.digits", out=tmp_path / "run", **options)
-    [recipe] = found
-    data, train = recipe.data, recipe.train
-    values = [data.limit, train.seed, train.probe_every, data.labels_per_class, data.subset, data.source]
-    assert values[: len(expected)] == expected
-
-
 @pytest.fixture
 def stopped_at_2(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that gets SIGTERM in step 2 of a training."""

@@ -116,7 +116,7 @@ def test_a_difference_of_single_networks_has_the_noise_of_all() -> None:
 
 def test_the_range_of_a_network_is_of_layers_that_other_seeds_choose() -> None:
     first = trial(("mixer", "pix2vec", 1), 0, 4.0, probed([0.2, 0.9]))
-    other = trial(("mixer", "pix2vec", 1), 1, 4.0, probed([0.9, 0.2]))
+    other = trial(("mixer", "pix2vec", 1), 1, 4.0, probed([0.2, 0.9], validation=[0.9, 0.2]))
     terms = layer_range(evidence([first, other]), first)
     assert [(each.weight, each.value) for each in terms] == [(100, 0.2), (-100, 0.9)]
 

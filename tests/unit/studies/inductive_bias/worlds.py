@@ -56,7 +56,6 @@ class World:
     trials: list[Trial] = field(default_factory=list)
 
     def only(self, chosen: Callable[[Trial], bool]) -> "World":
-        """The world of these trials."""
         return World([each for each in self.trials if chosen(each)])
 
     def with_baselines(
@@ -75,7 +74,6 @@ class World:
         return {each.letter: each for each in found}
 
     def verdicts(self) -> dict[str, str]:
-        """The verdicts by letter."""
         return {letter: each.verdict for letter, each in self.results().items()}
 
 
