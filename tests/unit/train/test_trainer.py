@@ -1,8 +1,9 @@
-"""The trainer against a schedule, a clock and a mean computed by hand, and its evaluators."""
+"""The trainer against a schedule, a clock and a mean computed by hand, its evaluators, and its ranks."""
 
 import json
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy
@@ -15,6 +16,8 @@ from isopix.data.batches import Batches
 from isopix.data.dataset import DataConfig, load_dataset
 from isopix.objectives.objectives import Masked
 from isopix.recipes.recipe import Recipe
+from isopix.runs.pretrain import shared_by_ranks
+from isopix.storage.run_folder import start_run
 from isopix.train.config import WarmupCosineSchedule
 from isopix.train.evaluator import (
     BATCH_SIZE,
@@ -24,6 +27,7 @@ from isopix.train.evaluator import (
     Metrics,
     evaluate_split,
 )
+from isopix.train.parallel import OneDevice
 from isopix.train.tasks import PretrainTask
 from isopix.train.trainer import Callbacks, Trainer
 from tests.laws import cases
@@ -269,3 +273,25 @@ def test_the_error_of_a_held_out_loss_is_the_runs_own(monkeypatch: pytest.Monkey
     monkeypatch.setattr(PretrainTask, "evaluate", lambda *given: {"loss_nats": torch.tensor(math.nan)})
     with pytest.raises(ValueError, match="returns nan for 'loss_nats'"):
         Run(RHYTHM)
+
+
+def test_each_rank_has_dropout_of_its_own_and_the_first_that_of_one_process() -> None:
+    one = OneDevice.__new__(OneDevice)  # the task does not matter
+    names = set()
+    for one.rank in range(3):
+        names.add(one.name("dropout"))
+    assert len(names) == 3
+    assert "dropout" in names
+
+
+def test_a_view_of_a_run_has_its_records_and_saves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RANK", "1")
+    with shared_by_ranks(start_run(tmp_path / "run"), tmp_path / "run") as view:
+        assert view.saved.path == tmp_path / "run"
+        assert view.path != tmp_path / "run"
+        assert view.checkpoints.is_dir()
+        (view.path / "log.jsonl").write_text("{}")
+    assert not view.path.exists()
+    assert not list(tmp_path.iterdir())
