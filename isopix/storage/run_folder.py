@@ -151,6 +151,7 @@ def start_run(path: Path, allowed: Collection[str] = ()) -> Iterator[RunFolder]:
     run = RunFolder(atomic.temporary_path(path), path) if hidden else RunFolder(path)
     run.path.mkdir(exist_ok=not hidden)
     with atomic.exclusive_lock(run.path, "run folder"):
+        require_new(run.path, allowed)  # again: another run may have started and ended since
         try:
             _delete_start_files(run, but=atomic.LOCK_FILE)  # of a start that was killed; the lock is held
             run.create_folders()

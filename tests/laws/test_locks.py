@@ -94,6 +94,12 @@ def test_what_another_process_has_done_before_the_lock_is_known(
     steps = [each["step"] for each in log.read_log(out / "log.jsonl") if each["kind"] == "train"]
     assert steps == list(range(1, 13))
 
+    Path("empty").mkdir()
+    meanwhile(lambda: train(recipe("igpt.digits", []), Path("empty")), monkeypatch)
+    with pytest.raises(ValueError, match="is not empty"):
+        train(recipe("igpt.digits", []), Path("empty"))
+    assert any(Path("empty/checkpoints").iterdir())
+
     def search() -> None:
         with suppress(SystemExit):  # its few steps learn nothing
             run(f"{SEARCH} batch_size=4", monkeypatch)
