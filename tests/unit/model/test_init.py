@@ -54,8 +54,6 @@ LIMITS = {
     ("transformer", "backbone.blocks.1.attention.qkv.weight"): fans(WIDTH, WIDTH),
     ("transformer", "backbone.blocks.1.attention.out.weight"): fans(WIDTH, WIDTH),
     ("transformer", "backbone.blocks.1.mlp.up.weight"): fans(WIDTH, 4 * WIDTH),
-    ("mixer", "backbone.blocks.1.token_mlp.up.weight"): fans(256, 256),
-    ("mixer", "backbone.blocks.1.mlp.down.weight"): fans(WIDTH, WIDTH),
     ("convolution", "backbone.blocks.1.conv2.weight"): fans(5 * WIDTH, 5 * WIDTH),
     ("convolution", "backbone.stem.tables.0.weight"): 0.05,
     ("convolution", "backbone.positions.table"): 0.05,

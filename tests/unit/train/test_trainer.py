@@ -45,7 +45,6 @@ RECIPE = cases.CASES[0].updated(
     checkpoint_every=100,
 )
 
-
 RHYTHM = RECIPE.updated(steps=7, log_every=2, evaluate_every=3, checkpoint_every=4)
 
 
