@@ -11,10 +11,10 @@ import torch
 from numpy.typing import NDArray
 
 from isopix.core.types import Images, Mask
-from isopix.interop.imported_model import ImportedModel
 from isopix.interop.openai import find_prefix, open_checkpoint, read_checkpoint
 from isopix.model.network import Network
 from tests.unit.interop import bundles
+from tests.unit.interop.models import palette, revived
 
 Array = NDArray[np.float64]
 Variables = dict[str, Array]
@@ -22,15 +22,6 @@ Variables = dict[str, Array]
 HERE = Path(__file__).parent / "openai-bundle"
 COLORS = 16
 SHAPES = {"2x16, one head": (2, 16, 1), "3x24, three heads": (3, 24, 3)}
-
-
-def palette(colors: int) -> torch.Tensor:
-    step = torch.arange(colors)
-    return torch.stack([step * 8, (step * 37) % 256, 255 - step * 8], 1).float()
-
-
-def network(imported: ImportedModel) -> Network:
-    return imported.network().double().eval()
 
 
 def norm(x: Array, gain: Array) -> Array:
@@ -99,7 +90,7 @@ def test_logits_are_the_graphs(tmp_path: Path, start: bool, shape: tuple[int, in
     bundles.write(
         tmp_path / "model.ckpt-1", {f"model/{name}": array for name, array in model.items()}, shards=2
     )
-    net = network(read_checkpoint(tmp_path / "model.ckpt-1", palette(COLORS)))
+    net = revived(read_checkpoint(tmp_path / "model.ckpt-1", palette(COLORS))).double()
     exact = {name: array.astype(np.float64) for name, array in model.items()}
     hidden = None if start else torch.rand(3, 36, 1, generator=torch.Generator().manual_seed(2)) < 0.15
     check_logits(net, exact, hidden)
@@ -116,4 +107,4 @@ def test_a_checkpoint_that_tensorflow_wrote_is_read_bit_for_bit() -> None:
     assert skipped | values.keys() == bundle.shapes.keys()
     assert imported.step == script["STEP"]
     exact = {name.removeprefix("model/"): array.astype(float) for name, array in values.items()}
-    check_logits(network(imported), exact, None)
+    check_logits(revived(imported).double(), exact, None)

@@ -89,7 +89,6 @@ def test_a_sample_is_a_function_of_the_seed_and_not_of_the_images_beside_it(reci
     many = sample_images(model, 5, sampling=settings, seed=3, batch_size=5)
     assert torch.equal(sample_images(model, 2, sampling=settings, seed=3), many[:2])
     assert torch.equal(sample_images(model, 5, sampling=settings, seed=3, batch_size=2), many)
-    assert not torch.equal(sample_images(model, 5, sampling=settings, seed=4), many)
 
 
 @causal

@@ -6,7 +6,7 @@ import sys
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -19,9 +19,9 @@ from isopix.data import dataset
 from isopix.storage.result import Result
 from isopix.verbs import VERBS
 from tests.laws.test_stores import _logged
-from tests.laws.test_verbs import PACKAGE, option
+from tests.laws.test_verbs import PACKAGE
 from tests.smoke.conftest import known_throughput
-from tests.tiny_runs import unchecked
+from tests.tiny_runs import cli, unchecked
 
 __all__ = ["known_throughput", "unchecked"]
 
@@ -75,20 +75,21 @@ OTHERS = f"""
 NOT_TRIED = {"--compile", "--device", "--logger", "--out", "--renormalize", "--label-column"}
 # Echoes of options, and texts with them.
 ECHOES = {
-    "call",
-    "config",
-    "label",
-    "next",
-    "passes",
-    "resume",
-    "sampling",
-    "selection",
-    "source",
-    "warnings",
+    *("call", "config", "label", "next", "passes"),
+    *("resume", "sampling", "selection", "source", "warnings"),
 }
 VALUES = {words.split()[0]: words.split() for words in OTHERS.split(";")}
 # Samples on CPUs without instructions for bf16, and errors of few images.
 SAME = {"complete --precision", "sample --precision", "low-data --precision"}
+
+
+def option(parameter: inspect.Parameter) -> str:
+    own = [
+        name for extra in get_args(parameter.annotation)[1:] for name in getattr(extra, "name", None) or ()
+    ]
+    return own[0] if own else f"--{parameter.name.replace('_', '-')}"
+
+
 PAIRS = [
     (verb, name)
     for verb in CALLS
@@ -98,6 +99,19 @@ PAIRS = [
     and f"{verb} {name}" not in SAME
 ]
 OUT = count()
+SPLITS = ("train", "validation", "test")
+
+
+def write(path: str, limit: int, *changed: str) -> None:
+    """Write a dataset of three splits, of which the images of some may be changed."""
+    whole = dataset.load_dataset(dataset.DataConfig(rows=8, cols=8, limit=limit))
+    arrays = {}
+    for name in SPLITS:
+        split = getattr(whole, name)
+        images = split.images[:].permute(0, 2, 3, 1).numpy()
+        arrays[f"x_{name}"] = 255 - images if name in changed else images
+        arrays[f"y_{name}"] = split.labels.numpy()
+    np.savez(path, **arrays)
 
 
 @pytest.fixture(scope="module")
@@ -107,14 +121,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         for words in RUNS:
-            patch.setattr(sys, "argv", ["isopix", *words.split()])
-            command.main()
-        whole = dataset.load_dataset(dataset.DataConfig(rows=8, cols=8, limit=100))
-        parts = {name: getattr(whole, name) for name in ("train", "validation", "test")}
-        images = {
-            f"x_{name}": 255 - each.images[:].permute(0, 2, 3, 1).numpy() for name, each in parts.items()
-        }
-        np.savez("other.npz", **images, **{f"y_{name}": each.labels.numpy() for name, each in parts.items()})
+            cli(*words.split())
+        write("other.npz", 100, *SPLITS)
         Path("settings.json").write_text(
             json.dumps({"train": {"accumulate": 2}, "data": {"augment": "pad_crop_flip"}})
         )

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from isopix.cli import main as command
-from isopix.cli.main import main
 from isopix.storage.result import Result
 from isopix.verbs import VERBS
 from tests.smoke.conftest import known_throughput, quick_figures, quick_probes
+from tests.tiny_runs import cli
 from tests.unit.interop import bundles
 
 __all__ = ["known_throughput", "quick_figures", "quick_probes"]
@@ -88,8 +88,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         network = bundles.variables(depth=1, width=16, heads=2, colors=27, positions=16)
         bundles.write(Path("model.ckpt-1"), network)
         for words in ["palette import levels.npy --range -1 1 --out levels.npz", *RUNS]:
-            patch.setattr(sys, "argv", ["isopix", *words.split()])
-            main()
+            cli(*words.split())
     return folder
 
 
@@ -112,7 +111,7 @@ def run(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
         monkeypatch.setattr(sys, "argv", ["isopix", *words.split(), "--json"])
         capsys.readouterr()
         with suppress(SystemExit):  # without a result if the call is wrong
-            main()
+            command.main()
         [result] = results
         return result, json.loads(capsys.readouterr().out)
 

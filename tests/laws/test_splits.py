@@ -3,16 +3,13 @@
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from isopix.data import dataset
-from tests.laws.test_options import call, outcome
+from tests.laws.test_options import SPLITS, call, outcome, write
 from tests.tiny_runs import unchecked
 
 __all__ = ["unchecked"]
 
-SPLITS = ("train", "validation", "test")
 QUICK = "steps=4 depth=1 width=16 batch_size=8 log_every=1 evaluate_every=2 lr=0.01"
 RUNS = {
     "ar": f"pretrain igpt.digits --data own.npz {QUICK} --out ar",
@@ -34,31 +31,17 @@ USED = {  # by command, splits whose images change the result
 }
 
 
-def write(changed: str = "") -> None:
-    """Write a dataset of three splits, of which the images of one may be changed."""
-    whole = dataset.load_dataset(dataset.DataConfig(rows=8, cols=8, limit=40))
-    arrays = {}
-    for name in SPLITS:
-        split = getattr(whole, name)
-        images = split.images[:].permute(0, 2, 3, 1).numpy()
-        arrays |= {
-            f"x_{name}": 255 - images if name == changed else images,
-            f"y_{name}": split.labels.numpy(),
-        }
-    np.savez("own.npz", **arrays)
-
-
 @pytest.mark.usefixtures("unchecked")
 def test_results_depend_on_the_images_of_their_splits_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    write()
+    write("own.npz", 40)
     for words in RUNS.values():
         call(words.split(), monkeypatch)
     found: dict[str, dict[str, Any]] = {}
     for changed in ("", *SPLITS):
-        write(changed)
+        write("own.npz", 40, changed)
         found[changed] = {words: outcome(call(words.split(), monkeypatch)) for words in USED}
     used = {words: {each for each in SPLITS if found[each][words] != found[""][words]} for words in USED}
     assert used == USED

@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 
 from isopix.data.dataset import load_dataset
-from isopix.runs.training_log import RunObserver
 from tests.laws.test_resume import recipe
-from tests.trained import StopAt, different_weights, logged, resume, train
+from tests.trained import different_weights, logged, train
 
 DIGITS = ["data.rows=16", "data.cols=16"]
 SETTINGS = {
@@ -46,13 +45,3 @@ def test_a_run_does_not_depend_on_the_store(name: str, tmp_path: Path) -> None:
     for out in ("encoded", "workers"):
         assert different_weights(tmp_path / out, tmp_path / "pixels") == []
         assert _logged(tmp_path / out) == _logged(tmp_path / "pixels")
-
-
-def test_a_run_with_workers_resumes_at_any_step(tmp_path: Path) -> None:
-    settings = recipe("igpt.digits", ["data.store=encoded", "data.workers=1"])
-    train(settings, tmp_path / "whole")
-    out = tmp_path / "stopped"
-    train(settings, out, observer=RunObserver(stop=StopAt(3)))
-    while not resume(out, StopAt(6)).finished:
-        pass
-    assert different_weights(out, tmp_path / "whole") == []

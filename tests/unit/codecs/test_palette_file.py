@@ -1,5 +1,6 @@
-"""Palettes on disk."""
+"""Palettes on disk, and fitted to bundled digits."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,8 @@ import torch
 
 from isopix.codecs import palette_spec
 from isopix.codecs.palette_spec import PaletteFile
+from isopix.codecs.results import PaletteResult
+from isopix.verbs.data import palette_fit, palette_show
 from tests.unit.data.refusal import refusal
 
 COLORS = torch.tensor([[0.0, 0, 0], [127.5, 0.25, 30], [255, 255, 255]])
@@ -73,3 +76,19 @@ def test_files_of_isopix_that_were_changed_or_cut_off_are_refused(tmp_path: Path
     for kept in (0, 5, 300):
         path.write_bytes(content[:kept])
         assert refusal(palette_spec.read_palette, path).startswith(f"{path} cannot be read: ")
+
+
+def test_fit_writes_palette_figures_and_the_record_that_show_measures_again(tmp_path: Path) -> None:
+    found = palette_fit(data="digits", colors=5, out=tmp_path / "new" / "p.npz", size=(8, 8), limit=50)
+    assert PaletteResult.read(tmp_path / "new" / "p.npz") == found
+    assert palette_spec.read_palette(found.path).colors.tolist() == list(map(list, found.rgb))
+    again = palette_show(tmp_path / "new" / "p.npz", data="digits", size=(8, 8), limit=50)
+    figures = [f"p{part}.{suffix}" for part in ("", "-images") for suffix in ("json", "png", "svg")]
+    assert {each.name for each in (tmp_path / "new").iterdir()} == {"p.npz", *figures}
+    assert (again.splits, again.fingerprint, again.path) == (found.splits, found.fingerprint, None)
+    errors = json.loads((tmp_path / "new" / "p-images.json").read_text())["rmse_per_image"]
+    assert len(errors) == 10
+    assert min(errors) > 0
+    few = palette_fit(data="digits", out=tmp_path / "p.npz", size=(8, 8))
+    note = "the images have only 17 distinct colors, so that the palette has no more"
+    assert (few.num_colors, few.warnings, found.warnings) == (17, (note,), ())

@@ -2,18 +2,7 @@
 
 import torch
 
-from isopix.core.random import generator, seeded
-
-
-def draw(*arguments) -> torch.Tensor:
-    return torch.rand(4, generator=generator(*arguments))
-
-
-def test_seed_purpose_and_step_all_matter() -> None:
-    given = [(0, "masks", 7), (1, "masks", 7), (0, "order", 7), (0, "masks", 8), (0, "masks7")]
-    draws = [draw(*each) for each in given]
-    assert len({tuple(each.tolist()) for each in draws}) == len(draws)
-    assert torch.equal(draw(0, "masks", 7), draws[0])
+from isopix.core.random import seeded
 
 
 def test_seeded_draws_depend_on_the_arguments_alone_and_leave_the_global_generator() -> None:

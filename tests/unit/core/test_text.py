@@ -1,6 +1,5 @@
 """Text of foreign origin is displayed, and never acts."""
 
-import os
 import sys
 import unicodedata
 from pathlib import Path
@@ -13,10 +12,8 @@ from isopix.core.text import Table, count_of, format_duration, printable, simila
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
-        (os.fsdecode(b"latin\xe9.png"), r"latin\xe9.png"),
         ("two\nlines\r\x85\u2028", r"two\x0alines\x0d\x85\u2028"),
         ("\u202egpj.exe\u200b", r"\u202egpj.exe\u200b"),
-        ("\ud800", r"\ud800"),
         ("Tür, 日本語, 👩‍🚀, <b> a\\b", "Tür, 日本語, 👩‍🚀, <b> a\\b"),
     ],
 )

@@ -50,6 +50,7 @@ def test_fields_and_their_settings_are_the_same_call(call: Callable[..., Any]) -
         ({"config": Settings(), "count": 1}, "give config= or count=, not both"),
         ({"config": 3}, "config is 3; it must be an instance of Settings"),
         ({"count": 0}, "count is 0; allowed: 1 or more"),
+        ({"limt": 1}, "no argument 'limt'; did you mean 'limit'"),
         ({"limit": "x"}, "limit is 'x'; it must be a valid integer"),
     ],
 )

@@ -8,17 +8,13 @@ import pytest
 
 from isopix.data import copies, dataset
 from isopix.data.copies import near_duplicates
-from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
 from isopix.data.measurement import measurement_of
 from isopix.data.splits import Split
 from tests.unit.data.refusal import refusal
+from tests.unit.data.test_dataset import load
 from tests.unit.data.test_sources import read
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (30, 8, 8, 3), dtype=np.uint8)
-
-
-def load(path: Path, **changes: object) -> ImageDataset:
-    return load_dataset(replace(DataConfig(source=str(path), rows=8, cols=8), **changes))
 
 
 def archive(path: Path, **members: list[int]) -> Path:

@@ -49,12 +49,6 @@ def test_a_bad_image_gives_its_reason_in_its_place() -> None:
     assert results[1] == "empty file"
 
 
-def test_random_crops_follow_the_seed() -> None:
-    how, images = replace(HOW, rows=4, crop="random", seed=1), [encoded(i) for i in range(9)]
-    first, same, other = (_pixels(images, each) for each in (how, how, replace(how, seed=2)))
-    assert first == same != other
-
-
 def test_a_jpeg_is_decoded_in_full_before_it_is_squashed_and_larger_for_smaller_crops() -> None:
     for crop in ("squash", "resized_center"):
         assert replace(HOW, crop=crop).min_side > 10**9

@@ -6,17 +6,18 @@ from isopix.storage.atomic import exclusive_lock
 from isopix.storage.run_folder import start_run
 from tests.trained import create_run
 
+OTHERS = ["checkpoints/model.pt", "samples/1.png", "log.jsonl"]
 
-@pytest.mark.parametrize("lock", [True, False])
-def test_checkpoints_of_another_program_are_not_deleted(tmp_path, lock):
+
+@pytest.mark.parametrize("names", [OTHERS, [*OTHERS, "lock"], ["lock"]])
+def test_files_of_another_program_are_not_deleted(tmp_path, names):
     """A folder with these names alone may be what a killed start has left; its files say that it is not."""
-    for name in ("checkpoints/model.pt", "samples/1.png", "log.jsonl", *["lock"] * lock):
+    for name in names:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("own")
     with pytest.raises(ValueError, match="is not empty"), start_run(tmp_path):
         pass
-    assert (tmp_path / "checkpoints" / "model.pt").read_text() == "own"
-    assert (tmp_path / "samples" / "1.png").read_text() == "own"
+    assert all((tmp_path / name).read_text() == "own" for name in names)
 
 
 def test_what_a_killed_start_has_left_is_deleted(tmp_path):
@@ -78,10 +79,3 @@ def test_a_start_that_was_killed_with_a_lock_alone_begins_again(tmp_path, text):
     (tmp_path / "lock").write_text(text)
     with start_run(tmp_path) as run:
         assert run.checkpoints.is_dir()
-
-
-def test_a_file_named_lock_of_another_program_is_kept(tmp_path):
-    (tmp_path / "lock").write_text("1234")
-    with pytest.raises(ValueError, match="is not empty"):
-        start_run(tmp_path).__enter__()
-    assert (tmp_path / "lock").read_text() == "1234"

@@ -1,8 +1,9 @@
-"""The trainer against a schedule, a clock and a mean computed by hand, and its evaluators."""
+"""The trainer against a schedule, a clock and a mean computed by hand, its evaluators, and its ranks."""
 
 import json
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy
@@ -15,6 +16,8 @@ from isopix.data.batches import Batches
 from isopix.data.dataset import DataConfig, load_dataset
 from isopix.objectives.objectives import Masked
 from isopix.recipes.recipe import Recipe
+from isopix.runs.pretrain import shared_by_ranks
+from isopix.storage.run_folder import start_run
 from isopix.train.config import WarmupCosineSchedule
 from isopix.train.evaluator import (
     BATCH_SIZE,
@@ -24,6 +27,7 @@ from isopix.train.evaluator import (
     Metrics,
     evaluate_split,
 )
+from isopix.train.parallel import OneDevice
 from isopix.train.tasks import PretrainTask
 from isopix.train.trainer import Callbacks, Trainer
 from tests.laws import cases
@@ -40,7 +44,6 @@ RECIPE = cases.CASES[0].updated(
     evaluate_images=20,
     checkpoint_every=100,
 )
-
 
 RHYTHM = RECIPE.updated(steps=7, log_every=2, evaluate_every=3, checkpoint_every=4)
 
@@ -169,14 +172,6 @@ def test_images_per_second_leave_out_evaluations_and_checkpoints(
     assert run.numbers("train", "energy_joules") == pytest.approx([18, 36, 54, 72])
 
 
-def test_everything_happens_at_its_step_and_at_the_end() -> None:
-    run = Run(RHYTHM)
-    assert run.reached == 7
-    assert run.steps("train") == [2, 4, 6, 7]
-    assert run.steps("evaluation") == [0, 3, 6, 7]
-    assert run.saved == [0, 4, 7]
-
-
 def test_a_stop_is_logged_and_saved_but_not_evaluated() -> None:
     asked = iter([False] * 6 + [True])  # at the start, once a step, and after the evaluation of step 3
     run = Run(RHYTHM, stop=lambda: next(asked))
@@ -258,6 +253,7 @@ def test_what_is_no_metric_is_noted_and_training_goes_on(case: str, start_at: in
     run = Run(RHYTHM, evaluators=(Wrong(value=value, start_at=start_at), Steps()))
     assert run.reached == 7
     assert run.saved == [0, 4, 7]
+    assert run.steps("train") == [2, 4, 6, 7]
     notes = [record["text"] for record in run.records if record["kind"] == "note"]
     steps = [step for step in (0, 3, 6, 7) if step >= start_at]
     assert len(notes) == len(steps)
@@ -276,3 +272,25 @@ def test_the_error_of_a_held_out_loss_is_the_runs_own(monkeypatch: pytest.Monkey
     monkeypatch.setattr(PretrainTask, "evaluate", lambda *given: {"loss_nats": torch.tensor(math.nan)})
     with pytest.raises(ValueError, match="returns nan for 'loss_nats'"):
         Run(RHYTHM)
+
+
+def test_each_rank_has_dropout_of_its_own_and_the_first_that_of_one_process() -> None:
+    one = OneDevice.__new__(OneDevice)  # the task does not matter
+    names = set()
+    for one.rank in range(3):
+        names.add(one.name("dropout"))
+    assert len(names) == 3
+    assert "dropout" in names
+
+
+def test_a_view_of_a_run_has_its_records_and_saves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RANK", "1")
+    with shared_by_ranks(start_run(tmp_path / "run"), tmp_path / "run") as view:
+        assert view.saved.path == tmp_path / "run"
+        assert view.path != tmp_path / "run"
+        assert view.checkpoints.is_dir()
+        (view.path / "log.jsonl").write_text("{}")
+    assert not view.path.exists()
+    assert not list(tmp_path.iterdir())
