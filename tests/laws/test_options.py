@@ -202,9 +202,13 @@ def test_another_value_changes_the_result(
     assert outcome(result) != BASES[key]
     if result.path is not None and result.path.is_file():
         assert result.path != PATHS[key], "one replaces the other"
-    if name != "--limit":
+    if verb == "search-lr" and name in ("--data", "--file", "--limit", "--palette", "--seed"):
+        assert " ".join(VALUES[name]) in result.record()["command"]
+    if name not in ("--limit", "--data"):
         return
-    assert limits <= ({LIMIT, 60} if verb in ("neighbors", "score") else {LIMIT})  # 60 of training
+    assert name == "--data" or limits <= (
+        {LIMIT, 60} if verb in ("neighbors", "score") else {LIMIT}
+    )  # 60 of training
     if verb in ("data show", "finetune", "pretrain", "search-lr"):
         return
     arguments = result.call["arguments"]
