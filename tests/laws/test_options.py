@@ -202,9 +202,8 @@ def test_another_value_changes_the_result(
         assert " ".join(VALUES[name]) in result.record()["command"]
     if name not in ("--limit", "--data"):
         return
-    assert name == "--data" or limits <= (
-        {LIMIT, 60} if verb in ("neighbors", "score") else {LIMIT}
-    )  # 60 of training
+    of_training = {60} if verb in ("neighbors", "score") else set()
+    assert name == "--data" or limits <= {LIMIT, *of_training}
     if verb in ("data show", "finetune", "pretrain", "search-lr"):
         return
     arguments = result.call["arguments"]
