@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -71,6 +72,7 @@ def handle_stop_signals() -> None:
     """Let stop signals raise StopSignal, but those that are ignored (`nohup`) or have a handler."""
     ordinary = (signal.SIG_DFL, signal.default_int_handler)
     _install({number: _raise for number in STOP_SIGNALS if signal.getsignal(number) in ordinary})
+    sys.unraisablehook = _report_unraisable
     _Process.announces = multiprocessing.parent_process() is None
 
 
@@ -157,6 +159,11 @@ def _announce(number: signal.Signals) -> None:
 def _raise(number: int, frame: FrameType | None) -> None:
     _Process.raised = _Process.received = signal.Signals(number)
     raise StopSignal(number, at_once=False)
+
+
+def _report_unraisable(unraisable: "sys.UnraisableHookArgs") -> None:
+    if not isinstance(unraisable.exc_value, StopSignal):  # it is remembered, and honored by the next training
+        sys.__unraisablehook__(unraisable)
 
 
 def _install(handlers: dict[signal.Signals, "signal._HANDLER"]) -> dict[signal.Signals, "signal._HANDLER"]:

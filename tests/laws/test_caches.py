@@ -96,13 +96,8 @@ def test_features_are_those_of_the_images_the_network_and_the_settings(
     ar, bert = (load_run(pristine / name, device=CPU) for name in ("ar", "bert"))
     data = load_dataset(own[0])
     other = Split(255 - data.test.images[:], data.test.labels)
-    images = [
-        *map(
-            load_dataset,
-            [each for each in own if (each.rows, each.cols) == (8, 8) and not each.train_on_validation],
-        ),
-        replace(data, test=other),
-    ]
+    fitting = [each for each in own if (each.rows, each.cols) == (8, 8) and not each.train_on_validation]
+    images = [*map(load_dataset, fitting), replace(data, test=other)]
     layer, pool = ProbeConfig(layer=1), ProbeConfig(pool="grid4")
     masked = [ProbeConfig(mask_ensemble=2, seed=seed) for seed in (0, 1)]
     configs = [layer, pool, ProbeConfig(features="residual"), ProbeConfig(start_token=False)]

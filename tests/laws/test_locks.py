@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +9,13 @@ import pytest
 from filelock import FileLock
 
 from isopix.cli.main import main
-from isopix.runs.resume import resume_run
 from isopix.runs.training_log import RunObserver
-from isopix.storage import log
 from isopix.storage.atomic import LOCK_FILE, exclusive_lock
 from isopix.storage.run_folder import FOLDER_LOCK
 from isopix.studies.inductive_bias.study import Study, plan_study
 from tests.laws.test_resume import recipe
-from tests.tiny_runs import TINY, Copy, copy_of, pristine, unchecked
-from tests.trained import CPU, StopAt, train
+from tests.tiny_runs import TINY, Copy, cli, copy_of, pristine, unchecked
+from tests.trained import StopAt, logged, resume, train
 
 __all__ = ["copy_of", "pristine", "unchecked"]
 
@@ -87,12 +84,11 @@ def test_what_another_process_has_done_before_the_lock_is_known(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    out, observer = Path("run"), RunObserver()
+    out = Path("run")
     train(recipe("igpt.digits", []), out, observer=RunObserver(stop=StopAt(2)))
-    meanwhile(lambda: resume_run(out, device=CPU, observer=observer), monkeypatch)
-    assert resume_run(out, device=CPU, observer=observer).finished
-    steps = [each["step"] for each in log.read_log(out / "log.jsonl") if each["kind"] == "train"]
-    assert steps == list(range(1, 13))
+    meanwhile(lambda: resume(out), monkeypatch)
+    assert resume(out).finished
+    assert [each["step"] for each in logged(out, kind="train")] == list(range(1, 13))
 
     Path("empty").mkdir()
     meanwhile(lambda: train(recipe("igpt.digits", []), Path("empty")), monkeypatch)
@@ -100,11 +96,7 @@ def test_what_another_process_has_done_before_the_lock_is_known(
         train(recipe("igpt.digits", []), Path("empty"))
     assert any(Path("empty/checkpoints").iterdir())
 
-    def search() -> None:
-        with suppress(SystemExit):  # its few steps learn nothing
-            run(f"{SEARCH} batch_size=4", monkeypatch)
-
-    meanwhile(search, monkeypatch)
+    meanwhile(lambda: cli(*SEARCH.split(), "batch_size=4"), monkeypatch)
     with pytest.raises(SystemExit):
         run(SEARCH, monkeypatch)
     assert "batch_size=4" in capsys.readouterr().err

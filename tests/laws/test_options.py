@@ -74,10 +74,8 @@ OTHERS = f"""
 # Where it runs, is written or logged to; attention with a class token; labels of tables (unit tests of data).
 NOT_TRIED = {"--compile", "--device", "--logger", "--out", "--renormalize", "--label-column"}
 # Echoes of options, and texts with them.
-ECHOES = {
-    *("call", "config", "label", "next", "passes"),
-    *("resume", "sampling", "selection", "source", "warnings"),
-}
+ECHOES = {"call", "config", "label", "next", "passes"}
+ECHOES |= {"resume", "sampling", "selection", "source", "warnings"}
 VALUES = {words.split()[0]: words.split() for words in OTHERS.split(";")}
 # Samples on CPUs without instructions for bf16, and errors of few images.
 SAME = {"complete --precision", "sample --precision", "low-data --precision"}
@@ -180,7 +178,6 @@ def test_every_option_has_another_value() -> None:
 
 
 BASES: dict[str, Any] = {}
-PATHS: dict[str, Path | None] = {}
 
 
 @pytest.mark.usefixtures("unchecked", "known_throughput")
@@ -192,19 +189,21 @@ def test_another_value_changes_the_result(
     base = words_of(verb, name, [])
     key = " ".join(base).partition(" --out")[0]
     if key not in BASES:
-        found = call(base, monkeypatch)
-        BASES[key], PATHS[key] = outcome(found), found.path
+        BASES[key] = outcome(found := call(base, monkeypatch)), found.path
     limits, limited = set(), dataset._limited
     monkeypatch.setattr(
         dataset, "_limited", lambda whole, config: limits.add(config.limit) or limited(whole, config)
     )
     result = call(words_of(verb, name, VALUES[name]), monkeypatch)
-    assert outcome(result) != BASES[key]
+    assert outcome(result) != BASES[key][0]
     if result.path is not None and result.path.is_file():
-        assert result.path != PATHS[key], "one replaces the other"
-    if name != "--limit":
+        assert result.path != BASES[key][1], "one replaces the other"
+    if verb == "search-lr" and name in ("--data", "--file", "--limit", "--palette", "--seed"):
+        assert " ".join(VALUES[name]) in result.record()["command"]
+    if name not in ("--limit", "--data"):
         return
-    assert limits <= ({LIMIT, 60} if verb in ("neighbors", "score") else {LIMIT})  # 60 of training
+    of_training = {60} if verb in ("neighbors", "score") else set()
+    assert name == "--data" or limits <= {LIMIT, *of_training}
     if verb in ("data show", "finetune", "pretrain", "search-lr"):
         return
     arguments = result.call["arguments"]

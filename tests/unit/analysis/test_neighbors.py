@@ -85,11 +85,11 @@ def test_features_that_are_not_finite_are_refused(value: float) -> None:
         search(given, k=1)
 
 
-def pixels(count: int, *, side: int = 5) -> torch.Tensor:
+def pixels(count: int, *, side: int = 32) -> torch.Tensor:
     return torch.randint(0, 256, (count, 3, side, side), generator=generator(count, "noise")).byte()
 
 
-@pytest.mark.parametrize("batch_pixels", [1, 25 * 7, 2**22])
+@pytest.mark.parametrize("batch_pixels", [1, 32 * 32 * 7, 2**22])
 def test_they_are_those_of_scikit_learn(monkeypatch: pytest.MonkeyPatch, batch_pixels: int) -> None:
     monkeypatch.setattr(neighbors, "BATCH_PIXELS", batch_pixels)
     images, others = pixels(9), pixels(40)
@@ -97,7 +97,7 @@ def test_they_are_those_of_scikit_learn(monkeypatch: pytest.MonkeyPatch, batch_p
     distances, indices = reference.kneighbors(images.flatten(1).double().numpy())
     found = nearest_images(images, others)
     assert found.indices.tolist() == indices[:, 0].tolist()
-    np.testing.assert_allclose(found.distances.numpy(), distances[:, 0] / np.sqrt(75), rtol=1e-6)
+    np.testing.assert_allclose(found.distances.numpy(), distances[:, 0] / np.sqrt(3 * 32 * 32), rtol=1e-6)
 
 
 def test_a_copy_is_at_distance_zero_and_the_first_of_equals_is_found() -> None:

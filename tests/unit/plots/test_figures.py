@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from matplotlib.colors import to_hex, to_rgba
 from scipy import stats
 
-from isopix.plots import attention, biases, curves, study, style
+from isopix.plots import attention, biases, curves, sheets, study, style
 from tests.unit.plots import cases
 from tests.unit.plots.cases import GRID, POINTS, check_readable, legend_texts, texts
 from tests.unit.plots.cases import attention as numbers
@@ -38,6 +38,12 @@ def test_color_is_the_block_marker_the_encoding_and_size_the_depth() -> None:
             assert (line.get_color(), line.get_markerfacecolor()) == (color, face)
             assert line.get_marker() == style.MARKERS[each.encoding]
             assert line.get_markersize() == style.marker_size(each.depth)
+
+
+def test_the_panels_of_sizes_are_of_widths_and_heights() -> None:
+    panels = sheets.plot_image_sizes({(640, 480): 1}).axes
+    found = {axes.get_xlabel(): axes.get_xticks().tolist() for axes in panels}
+    assert found == {"Width (pixels)": [640], "Height (pixels)": [480]}
 
 
 def test_no_color_marker_or_dash_has_two_meanings() -> None:

@@ -197,7 +197,7 @@ def test_devices_that_cannot_divide_the_batch_are_refused_with_the_numbers_that_
 
 def test_a_plan_is_that_of_the_recipe_with_its_settings() -> None:
     words = ["igpt.digits", "depth=1", "width=16"]
-    found = isopix.plan(*words, price=2.0, devices=("2xH100", "2xL4"), device="cpu")
+    found = isopix.plan(*words, price=2e6, devices=("2xH100", "2xL4"), device="cpu")
     recipe = registry.resolve("igpt.digits", settings=words[1:]).recipe
     assert found.parameters == recipe_cost(recipe).parameters
     assert found.seconds == pytest.approx(found.images / found.images_per_second)
@@ -206,7 +206,9 @@ def test_a_plan_is_that_of_the_recipe_with_its_settings() -> None:
     assert best is found.parallel[0]
     assert f"2xH100: {best.command}" in found.notes()
     assert [table.rows[0][0] for table in found.tables()] == ["ddp *", "ddp *"]
+    cost = float(found.tables()[0].rows[0][-1].replace(",", ""))
+    assert cost == pytest.approx(2e6 * 2 * best.hours, rel=0.01)
     h100 = next(each for each in found.device_hours if each.device == "H100")
     flops = found.images * found.training_flops
     assert h100.hours == pytest.approx(flops / (h100.peak_flops * 0.4) / 3600)
-    assert h100.price == pytest.approx(2 * h100.hours)
+    assert h100.price == pytest.approx(2e6 * h100.hours)

@@ -28,6 +28,8 @@ def test_a_copy_is_found_and_all_lists_are_saved(copy_of: Copy, photos: Path) ->
     distances = [each.distance for each in found.outliers]
     assert [float(each["distance"]) for each in rows] == distances == sorted(distances, reverse=True)
     assert rows[0]["image_name"] == found.outliers[0].image.name
+    nearest = {each.image.short_name: each.nearest.short_name for each in found.outliers}
+    assert (nearest["noise/11.png"], nearest["noise/copy.png"]) == ("noise/copy.png", "noise/11.png")
     assert len(rows) == found.num_images == 13
     duplicates, outliers = found.tables()
     assert "pairs with a similarity of 0.999 or more: 1" in duplicates.caption
