@@ -14,7 +14,7 @@ from torch import Tensor
 from isopix.analysis import attention
 from isopix.analysis.base import Analysis, AnalysisInput, Numbers, image_source, rounded
 from isopix.core.registry import register
-from isopix.core.text import Table, count_of
+from isopix.core.text import Table
 from isopix.model.attention import AttentionAxis
 from isopix.model.network import Network
 from isopix.plots.attention import plot_attention_distance, plot_attention_maps, plot_attention_rollout
@@ -67,7 +67,7 @@ class AttentionDistance(_AttentionAnalysis):
         return (
             "Mean attention distance in pixels, and entropy of attention as a fraction of that of uniform"
             " attention (1: uniform, 0: one position). A dot is a head, bars are one standard deviation over"
-            f" {count_of(numbers['images'], 'image')}{image_source(numbers)}. Dashed: uniform.{prefix}"
+            f" {numbers['images']:,} images{image_source(numbers)}. Dashed: uniform attention.{prefix}"
         )
 
     def table(self, numbers: Numbers) -> Table:
@@ -79,9 +79,8 @@ class AttentionDistance(_AttentionAnalysis):
             rows.append((layer["layer"], *pixels, *(f"{mean(each):.0%}" for each in relative)))
         uniform = ", ".join(f"{kind} {pixels:.1f}" for kind, pixels in numbers["uniform_distances"].items())
         columns = ("layer", "mean", "min over heads", "max over heads", "std over images")
-        images = count_of(numbers["images"], "image")
         return Table(
-            f"Attention distance in pixels, {images}; uniform attention: {uniform}",
+            f"Attention distance in pixels, {numbers['images']} images; uniform attention: {uniform}",
             (*columns, "relative to uniform", "entropy, relative to uniform"),
             rows,
         )

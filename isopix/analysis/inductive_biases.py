@@ -14,7 +14,7 @@ from torch import Tensor
 from isopix.analysis.base import Analysis, AnalysisInput, Numbers, image_source
 from isopix.core.random import generator
 from isopix.core.registry import register
-from isopix.core.text import Table, count_of
+from isopix.core.text import Table
 from isopix.core.types import Grid, Images, Mask, Tokens
 from isopix.model.network import Network
 from isopix.plots.biases import plot_inductive_biases
@@ -207,16 +207,14 @@ class InductiveBiases(Analysis):
         return (
             "Relative error of features under translation (left) and permuted positions (middle): 0 is"
             " equivariant, 1 is no better than chance. Right: mean distance at which a change of one"
-            " position shows; dashed: uniform."
-            f" {count_of(numbers['images'], 'image')}{image_source(numbers)}."
+            f" position shows; dashed: uniform. {numbers['images']:,} images{image_source(numbers)}."
         )
 
     def table(self, numbers: Numbers) -> Table:
         measured = ("translation_error", "permutation_error", "receptive_field_mean")
         uniform = f"{numbers['uniform_receptive_field_mean']:.1f}"
-        images = count_of(numbers["images"], "image")
         return Table(
-            f"Inductive biases, {images}; uniform receptive field: mean distance {uniform}",
+            f"Inductive biases, {numbers['images']} images; uniform receptive field: mean distance {uniform}",
             ("layer", "translation error", "permutation error", "mean distance", "95 % radius"),
             [
                 (each["layer"], *(f"{each[key]:.2f}" for key in measured), each["receptive_field_radius_95"])

@@ -18,7 +18,6 @@ from torch.nn import functional as F
 from isopix.analysis.results import DuplicatePair, NamedImage, NeighborsResult, Outlier
 from isopix.core.choices import Pool, Precision, SplitName
 from isopix.core.progress import track
-from isopix.core.text import count_of
 from isopix.core.types import AnyNumber, Images, image_batches
 from isopix.data.splits import Split
 from isopix.model.network import Network
@@ -81,8 +80,6 @@ def nearest_neighbors(
     RuntimeError for features that are not finite.
     """
     count = len(features)
-    if count < 2:
-        raise ValueError(f"neighbors are found among two images or more; there is {count_of(count, 'image')}")
     if not 1 <= num_neighbors < count:
         raise ValueError(f"num_neighbors is {num_neighbors}; allowed for {count} images: 1 to {count - 1}")
     if bad := int((~features.isfinite().all(1)).sum()):

@@ -15,7 +15,6 @@ import torch
 from numpy.typing import NDArray
 
 from isopix.core.progress import track
-from isopix.data.decode import readable_formats
 from isopix.data.preprocess import PreprocessConfig, preprocess
 from isopix.data.results import BadFile
 from isopix.data.sources.base import Source, SourceSplit, SplitName
@@ -30,7 +29,7 @@ BadImages = dict[SplitName, list[Any]]  # index and reason of each; paths may ch
 Configs = Mapping[SplitName, PreprocessConfig]
 
 CONTENT_VERSION = 3  # raise it when the same source and preprocessing would give other pixels
-FILES_VERSION = 5  # raise it when they would be in other files
+FILES_VERSION = 4  # raise it when they would be in other files
 # `auto` encodes what would be larger than both as pixels: below the first, decoding costs more than it saves.
 MIN_ENCODED = 4 * 2**30  # bytes
 MAX_DISK_FRACTION = 0.25  # of the free bytes of the cache's disk
@@ -46,7 +45,6 @@ class CachedSource:
     content_hash: str
     splits: dict[SplitName, Split]
     bad_files: tuple[BadFile, ...]
-    largest: int = 0  # sample of the images of 16 bits or more
 
 
 def cached_source(
@@ -56,10 +54,9 @@ def cached_source(
     settings = json.dumps({name: config.identity() for name, config in configs.items()}, sort_keys=True)
     pieces = (str(CONTENT_VERSION), source.content_hash, settings)
     content_hash = hash_bytes(*map(str.encode, pieces))
-    # Pillow versions may differ in pixels; formats in what is an image.
-    reader = (PIL.__version__, " ".join(readable_formats()))
     folders: dict[StoreName, Path] = {
-        name: cache / hash_bytes(*map(str.encode, (content_hash, *reader, name, str(FILES_VERSION))))
+        # Pillow versions may differ in pixels.
+        name: cache / hash_bytes(*map(str.encode, (content_hash, PIL.__version__, name, str(FILES_VERSION))))
         for name in ENCODERS
     }
     store = _choose_store(source, configs, folders, choice)
@@ -74,7 +71,7 @@ def cached_source(
         manifest = read_manifest(folders[store])
         assert manifest is not None, "it has just been written"
     splits, bad_files = _read(folders[store], source, configs, store, manifest["bad_files"])
-    return CachedSource(folders[store].name, content_hash, splits, bad_files, manifest["largest"])
+    return CachedSource(folders[store].name, content_hash, splits, bad_files)
 
 
 def _choose_store(
@@ -95,12 +92,11 @@ def _write(folder: Path, source: Source, configs: Configs, store: StoreName) -> 
     def write(scratch: Path) -> dict[str, Any]:
         numbers = itertools.count(1)
         with track("preparing images", sum(split.num_images for split in source.splits.values())) as count:
-            found = {
+            bad_files = {
                 name: _write_split(scratch / name, split, configs[name], store, lambda: count(next(numbers)))
                 for name, split in source.splits.items()
             }
-        bad_files = {name: bad for name, (bad, _) in found.items()}
-        return {"bad_files": bad_files, "largest": max(each for _, each in found.values())}
+        return {"bad_files": bad_files}
 
     folder.parent.mkdir(parents=True, exist_ok=True)
     lock = f".{folder.name}.lock"
@@ -112,9 +108,8 @@ def _write(folder: Path, source: Source, configs: Configs, store: StoreName) -> 
 
 def _write_split(
     path: Path, split: SourceSplit, config: PreprocessConfig, store: StoreName, count: Callable[[], None]
-) -> tuple[list[tuple[int, str]], int]:
-    """Write the images; return those that cannot be read, and the largest sample of those of 16 bits."""
-    bad, largest = list[tuple[int, str]](), 0
+) -> list[tuple[int, str]]:
+    bad: list[tuple[int, str]] = []
     columns = {each: array("q") for each in ("hashes", "shapes", "image_sizes", "full_sizes")}
     with path.with_suffix(".images").open("wb") as images, path.with_suffix(".full").open("wb") as full:
         for i, result in enumerate(preprocess(split, config, ENCODERS[store])):
@@ -122,7 +117,6 @@ def _write_split(
             if isinstance(result, str):
                 bad.append((i, result))
                 continue
-            largest = max(largest, result.largest)
             images.write(result.image.data)
             columns["hashes"].append(result.content_hash)
             columns["image_sizes"].append(result.image.nbytes)
@@ -134,7 +128,7 @@ def _write_split(
     if split.groups is not None:
         arrays["groups"] = np.delete(split.groups, [i for i, _ in bad])
     np.savez(path.with_suffix(".npz"), allow_pickle=False, **arrays)
-    return bad, largest
+    return bad
 
 
 def _read(

@@ -11,7 +11,7 @@ import torch
 
 from isopix.core.device import gpu_uuid, peak_memory_so_far
 from isopix.core.progress import ProgressBar
-from isopix.core.text import count_of, format_duration, format_loss, format_rate
+from isopix.core.text import format_duration, format_loss, format_rate
 
 POWERCAP = Path("/sys/class/powercap")  # of Linux; the counters of Intel's and AMD's processors (RAPL)
 MICRO, MILLI = 1e-6, 1e-3
@@ -127,8 +127,7 @@ class TrainingDisplay:
             self.bar.say(f"step {record['step']}  {record['split']} {_metrics(record)}{_count(record)}")
         elif record["kind"] == "baselines":
             losses = ", ".join(f"{name} {format_loss(nats)}" for name, nats in record["nats"].items())
-            images = count_of(record["images"], f"{record['held_out']} image")
-            self.bar.say(f"baselines on {images}: {losses} nats")
+            self.bar.say(f"baselines on {record['images']:,} {record['held_out']} images: {losses} nats")
         elif record["kind"] in ("note", "measurement"):
             self.bar.say(record["text"])
 
@@ -163,5 +162,4 @@ def _count(record: dict[str, Any]) -> str:
     used, available = record.get("images"), record.get("available_images")
     if used is None:
         return ""
-    part = "" if available in (None, used) else f"{used:,} of "
-    return f"  ({part}{count_of(available or used, 'image')})"
+    return f"  ({used:,} images)" if available in (None, used) else f"  ({used:,} of {available:,} images)"

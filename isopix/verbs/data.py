@@ -57,8 +57,7 @@ def _draw(folder: Path, result: DataResult) -> None:
     from isopix.storage.atomic import replace_file
 
     pictures = {printable(name): found for name, found in result.survey.pictures.items()}
-    train = result.splits["train"].classes or {}
-    counts = {printable(name): count_of(images, "image") for name, images in train.items()}
+    counts = {printable(name): f"{n:,} images" for name, n in (result.splits["train"].classes or {}).items()}
     shown = f"; {len(pictures)} of {count_of(result.num_classes, 'class')} shown"
     title = ", ".join(f"{split.images:,} {name}" for name, split in result.splits.items())
     title = f"{result.data}: {title} images{shown if len(pictures) < result.num_classes else ''}"
@@ -124,11 +123,11 @@ def palette_fit(
     images = _dataset(data, size, limit, seed)
     found = fit_palette(images.train.images, colors, seed=seed)
     source = f"k-means on {images.name} at {size[0]}×{size[1]}, seed {seed}"
+    if len(found.colors) < colors:
+        source += f"; {colors} were requested, and the images have no more"
     palette = PaletteFile(found.colors, source, found.counts)
     write_palette(out, palette)
-    few = f"the images have only {len(found.colors)} distinct colors, so that the palette has no more"
-    notes = (few,) if len(found.colors) < colors else ()
-    return _measured(palette, images, out, found.iterations, notes)
+    return _measured(palette, images, out, found.iterations)
 
 
 @verb(command="palette import")
@@ -176,11 +175,7 @@ def _dataset(data: DataLike, size: tuple[int, int], limit: int | None, seed: int
 
 
 def _measured(
-    palette: "PaletteFile",
-    images: "ImageDataset | None",
-    out: Path | None,
-    iterations: int | None = None,
-    notes: tuple[str, ...] = (),
+    palette: "PaletteFile", images: "ImageDataset | None", out: Path | None, iterations: int | None = None
 ) -> PaletteResult:
     from isopix.codecs.kmeans import quantization_error
     from isopix.codecs.palette import Palette
@@ -200,7 +195,6 @@ def _measured(
         iterations=iterations,
         data=None if images is None else images.name,
         splits=splits,
-        warnings=notes,
     )
     if out is None:
         return result
