@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from statistics import mean, stdev
-from typing import TypeVar
+from typing import Any
 
 from rich.box import ASCII2, SIMPLE_HEAD
 from rich.console import Console
@@ -19,8 +19,6 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from isopix.core.signals import errors_as_stops
-
-T = TypeVar("T")
 
 # Control characters, marks and overrides of the writing direction, line separators, and surrogates, as which
 # Python reads the bytes of a file name that are no UTF-8.
@@ -50,7 +48,7 @@ SETTING_SYNONYMS = {
 }
 
 
-def expand_home(value: T) -> T:
+def expand_home(value: Any) -> Any:
     """Return a path that begins with `~/` or `~USER/` in full, as shells do, and any other value as it is."""
     if isinstance(value, str | Path) and str(value).startswith("~") and "/" in str(value):
         return type(value)(os.path.expanduser(str(value)))  # noqa: PTH111  Path raises for an unknown user

@@ -11,7 +11,6 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel, ConfigDict, Field
 
 from isopix.codecs.patches import FullPatchSpec
-from isopix.core.text import count_of
 from isopix.data.dataset import DataConfig
 from isopix.data.preprocess import Resample
 from isopix.finetuning.classifier import FineTuneConfig
@@ -164,10 +163,7 @@ def _data(config: ViTConfig, images: ViTProcessor) -> DataConfig:
 
 
 def vit_recipe(model: ModelSpec, data: DataConfig, classes: Sequence[str]) -> Recipe:
-    """Return the recipe of a Vision Transformer; training settings that are not known keep their defaults.
-
-    It is fine-tuned as in the paper.
-    """
+    """Return the recipe of a Vision Transformer: fine-tuning is the paper's, pre-training is not known."""
     return Recipe(
         name=f"vit.{model.depth}x{model.width}",
         model=replace(model, class_token=True, head=NoHeadSpec(), init="vit"),
@@ -188,7 +184,7 @@ def class_names(
         return ()
     count = stored.shapes[head][0]
     if names and len(names) != count:
-        raise ValueError(f"the config names {count_of(len(names), 'class')}; the head has {count} outputs")
+        raise ValueError(f"the config names {len(names)} classes; the class head has {count} outputs")
     return tuple(names or map(str, range(count)))
 
 

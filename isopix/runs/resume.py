@@ -84,7 +84,7 @@ def train_or_resume(
 
 
 def resume_run(
-    out: Path, *, device: torch.device, observer: RunObserver, source: str | None = None
+    out: Path, *, device: torch.device, observer: RunObserver, source: str | os.PathLike[str] | None = None
 ) -> RunStatus:
     """Continue a run; on a CPU with the same threads and versions bit for bit as without a stop.
 
@@ -102,9 +102,9 @@ def resume_run(
             )
         data = load_dataset(recipe.data)
         if data.fingerprint != state.data:
+            other = f"those of run {out}: fingerprint {data.fingerprint[:12]}, not {state.data[:12]}"
             raise ValueError(
-                f"the images of '{recipe.data.source}' differ from those that run {out} was started with, or "
-                f"their names or splits do: fingerprint {data.fingerprint[:12]}, not {state.data[:12]}"
+                f"the images of '{recipe.data.source}', or their names or splits, are not {other}"
             )
         data, _ = leave_out_seen(data, load_hashes(out, SEEN, state.files), known=state.seen_known)
         prune(folder.checkpoints, NUM_CHECKPOINTS)
@@ -119,10 +119,10 @@ def resume_run(
         return training.run(observer, saved, notes)
 
 
-def _moved(recipe: Recipe, source: str | None) -> Recipe:
+def _moved(recipe: Recipe, source: str | os.PathLike[str] | None) -> Recipe:
     if source is None:
         return recipe
-    return with_absolute_paths(recipe.updated(data=replace(recipe.data, source=source)))
+    return with_absolute_paths(replace(recipe, data=replace(recipe.data, source=os.fspath(source))))
 
 
 def _log_notes(log: Path, step: int) -> list[str]:
@@ -239,7 +239,7 @@ def train_in_processes(
 
 
 def resume_in_processes(
-    out: Path, *, device: DeviceLike, loggers: Sequence[str], source: str | None = None
+    out: Path, *, device: DeviceLike, loggers: Sequence[str], source: str | os.PathLike[str] | None = None
 ) -> RunStatus:
     """Resume a run. Raises ValueError if there is nothing to resume or the data have changed."""
     check_loggers(loggers)

@@ -87,9 +87,6 @@ class AdamW(_AdamSettings):
         return f"{super().label()}, weight decay {self.weight_decay:g}"
 
 
-CORRECTED = 2.0**24  # steps: as many as float32 counts, whose powers of the decay rates are 0
-
-
 @register("adam_weight_decay")
 class AdamWeightDecay(AdamW):
     """BERT's optimizer, which PatchFormer section 2.1 names: AdamW without the correction of the moments'
@@ -100,12 +97,13 @@ class AdamWeightDecay(AdamW):
     """Added to the root of the mean of squared gradients."""
 
     def build(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
-        optimizer = super().build(parameters)
-        for parameter in (each for group in optimizer.param_groups for each in group["params"]):
-            if parameter.requires_grad:  # its state starts where the correction is 1
-                step = torch.tensor(CORRECTED, device=parameter.device)
-                moments = {name: torch.zeros_like(parameter) for name in ("exp_avg", "exp_avg_sq")}
-                optimizer.state[parameter] = {"step": step, **moments}
+        trained = [each for each in parameters if each.requires_grad]
+        optimizer = super().build(trained)
+        for (
+            each
+        ) in trained:  # from a number of steps on at which the correction is 1, and float32 ends to count
+            step, moments = torch.tensor(2.0**24, device=each.device), torch.zeros_like(each)
+            optimizer.state[each] = {"step": step, "exp_avg": moments, "exp_avg_sq": moments.clone()}
         return optimizer
 
 

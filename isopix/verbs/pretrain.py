@@ -91,9 +91,8 @@ def resume(
     from isopix.runs.resume import resume_in_processes
 
     out = run_folder(run).path
-    source = None if data is None else os.fspath(data)
     return trained(
-        lambda: resume_in_processes(out, device=device, loggers=logger, source=source), out, device, logger
+        lambda: resume_in_processes(out, device=device, loggers=logger, source=data), out, device, logger
     )
 
 

@@ -32,7 +32,7 @@ REFUSED: list[tuple[str, Words, Words, Words, str]] = [
     ("hugging face", {"model_type": "deit"}, {}, {}, "model_type is 'deit'; it must be vit"),
     ("hugging face", {"intermediate_size": 17}, {}, {}, "width 17, which is not a multiple of 8"),
     ("hugging face", {"num_hidden_layers": 1}, {}, {}, "vit.encoder.layer.1"),
-    ("hugging face", {"id2label": {"0": "a"}}, {}, {}, "names 1 class; the head has 3 outputs"),
+    ("hugging face", {"id2label": {"0": "a"}}, {}, {}, "names 1 classes; the class head has 3 outputs"),
     ("hugging face", {}, {"size": {"height": 8, "width": 9}}, {}, "it must be height 8 and width 8"),
     ("hugging face", {}, {}, {"vit.scale": torch.ones(8)}, "tensor 'vit.scale' is not part of"),
     ("hugging face", {}, {}, {"classifier.bias": torch.full((3,), torch.inf)}, "not finite"),

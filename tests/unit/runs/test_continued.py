@@ -155,5 +155,5 @@ def test_a_run_resumes_where_its_images_are(tmp_path: Path, run: Path) -> None:
 def test_other_images_are_refused(tmp_path: Path, run: Path) -> None:
     write(tmp_path / "other", seed=1)
     line = refusal(lambda: isopix.resume(run, data=tmp_path / "other/all.npz", device="cpu"))
-    started = f"differ from those that run {run} was started with, or their names or splits do"
-    assert line.startswith(f"the images of '{tmp_path}/other/all.npz' {started}: fingerprint ")
+    given = f"the images of '{tmp_path}/other/all.npz', or their names or splits"
+    assert line.startswith(f"{given}, are not those of run {run}: fingerprint ")

@@ -54,8 +54,6 @@ def test_a_few_images_are_compared_with_all_others_by_default(copy_of: Copy, pho
         assert (found.num_images, found.num_neighbors) == (count, count - 1)
     [first, second] = found.outliers
     assert first.distance == second.distance
-    with pytest.raises(ValueError, match=r"two images or more; there is 1 image$"):
-        isopix.neighbors(model, data=sorted(photos.glob("*.png"))[0])
 
 
 def test_all_images_of_the_run_are_compared_at_the_best_layer_of_its_probe(copy_of: Copy) -> None:
