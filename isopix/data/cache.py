@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from isopix.core.progress import track
+from isopix.data.decode import readable_formats
 from isopix.data.preprocess import PreprocessConfig, preprocess
 from isopix.data.results import BadFile
 from isopix.data.sources.base import Source, SourceSplit, SplitName
@@ -29,7 +30,7 @@ BadImages = dict[SplitName, list[Any]]  # index and reason of each; paths may ch
 Configs = Mapping[SplitName, PreprocessConfig]
 
 CONTENT_VERSION = 3  # raise it when the same source and preprocessing would give other pixels
-FILES_VERSION = 4  # raise it when they would be in other files
+FILES_VERSION = 5  # raise it when they would be in other files
 # `auto` encodes what would be larger than both as pixels: below the first, decoding costs more than it saves.
 MIN_ENCODED = 4 * 2**30  # bytes
 MAX_DISK_FRACTION = 0.25  # of the free bytes of the cache's disk
@@ -54,9 +55,10 @@ def cached_source(
     settings = json.dumps({name: config.identity() for name, config in configs.items()}, sort_keys=True)
     pieces = (str(CONTENT_VERSION), source.content_hash, settings)
     content_hash = hash_bytes(*map(str.encode, pieces))
+    # Pillow versions may differ in pixels; formats in what is an image.
+    reader = (PIL.__version__, " ".join(readable_formats()))
     folders: dict[StoreName, Path] = {
-        # Pillow versions may differ in pixels.
-        name: cache / hash_bytes(*map(str.encode, (content_hash, PIL.__version__, name, str(FILES_VERSION))))
+        name: cache / hash_bytes(*map(str.encode, (content_hash, *reader, name, str(FILES_VERSION))))
         for name in ENCODERS
     }
     store = _choose_store(source, configs, folders, choice)

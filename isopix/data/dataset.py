@@ -38,6 +38,7 @@ Side = Annotated[int, Range(low=1, high=1024)]  # pixels
 MAX_NAME = 50  # characters of a dataset's name, which becomes part of file names
 FILE_INDEX = "file-hashes-1.sqlite"  # in the cache
 MAX_NAMED = 5  # unreadable files in messages
+MEASURED = 16  # training images, of whose samples the largest is found
 UNLABELED = "in a folder, put images of each class in a sub-folder; in an .npz file, give y_train and y_test"
 MAX_BAD_FRACTION = 0.01  # of all images; above it the dataset itself is probably wrong
 
@@ -128,7 +129,6 @@ class ImageDataset:
     seed: int | None = None  # of the settings; None: unknown
     left_out: Mapping[SplitName, int] = field(default_factory=dict)  # copies, and images that a run has seen
     notes: tuple[str, ...] = ()  # how labels were mapped to classes, and which files and copies are left out
-    label_notes: tuple[str, ...] = ()  # those of labels
     seen_known: bool = True  # whether all images that a run has seen are known, so that none is left
 
     def require_validation(self, choice: str) -> None:
@@ -144,7 +144,8 @@ class ImageDataset:
         unlabeled = [name for name, split in splits.items() if len(split) and split.labels is None]
         if unlabeled:
             missing = f"dataset '{self.name}' has none in {', '.join(unlabeled)}"
-            raise ValueError(f"{verb} needs labels; {missing}: {'; '.join(self.label_notes) or UNLABELED}")
+            notes = "; ".join(each for each in self.notes if "label" in each)
+            raise ValueError(f"{verb} needs labels; {missing}: {notes or UNLABELED}")
         if self.train.labels is not None and len(set(self.train.labels.tolist())) == 1:
             images = f"those of dataset '{self.name}' are all of {self.classes[int(self.train.labels[0])]}"
             raise ValueError(f"{verb} needs training images of two classes; {images}")
@@ -160,18 +161,11 @@ def load_dataset(
     """
     cache = cache or default_cache()
     source = open_source(config, cache)()
-    if (config.splits, config.image_column) != (
-        "auto",
-        None,
-    ):  # which images are read
-        pieces = (source.content_hash, config.splits, config.image_column or "")
-        source = replace(source, content_hash=hash_bytes(*map(str.encode, pieces)))
     remember_source(config.source)
     cached = cached_source(source, _preprocess_configs(source, config), cache, config.store)
     bad = cached.bad_files
     bad_files_csv = bad_files_csv or cache / f"{cached.key}.bad-files.csv"
     skipped = _report_bad_files(bad, sum(each.num_images for each in source.splits.values()), bad_files_csv)
-    dark = range_note(cached.largest, config.white)
     holdout = source.holdout if config.holdout is None else config.holdout
     splits = _whole_splits(cached, config, holdout, exact=source.fixed)
     left_out, notes = dict[SplitName, int](), list[str]()
@@ -193,8 +187,7 @@ def load_dataset(
         bad_files_csv=bad_files_csv if bad else None,
         seed=config.seed,
         left_out=left_out,
-        label_notes=source.label_notes,
-        notes=(*source.notes, *source.label_notes, *filter(None, [dark]), *skipped, *notes),
+        notes=(*source.notes, *skipped, *notes),
     )
 
 
@@ -202,7 +195,25 @@ def open_source(config: DataConfig, cache: Path | None = None) -> Callable[[], S
     """Return what reads the source of these settings; the cache, if any, keeps the hashes of its files."""
     index = None if cache is None else cache / FILE_INDEX
     read = (config.splits, config.label_column, config.image_column)
-    return find_reader(config.source, ReadOptions(config.rows, config.cols, config.placements, index, *read))
+    options = ReadOptions(config.rows, config.cols, config.placements, index, *read)
+    reader = find_reader(config.source, options)
+    return lambda: _as_set(reader(), config)
+
+
+def _as_set(source: Source, config: DataConfig) -> Source:
+    """Return a source with what its images tell of the settings. Raises ValueError if they do not fit."""
+    train = source.splits["train"]
+    if (config.label_column or config.image_column) and not source.has_columns:
+        raise ValueError(f"'{source.name}' has no columns that data.label_column or data.image_column names")
+    if config.label_column and train.labels is None:
+        missing = f"column '{config.label_column}' of '{source.name}' has no label for each training image"
+        raise ValueError("; ".join([missing, *source.notes]))
+    some = (image for start, stop in train.spread(MEASURED) for image in train.images(start, stop))
+    source = replace(source, notes=(*source.notes, *filter(None, [range_note(some, config.white)])))
+    if config.splits == "auto" and config.image_column is None:
+        return source
+    pieces = (source.content_hash, config.splits, config.image_column or "")
+    return replace(source, content_hash=hash_bytes(*map(str.encode, pieces)))
 
 
 def image_names(config: DataConfig, split: Split) -> list[str]:

@@ -4,44 +4,34 @@ import hashlib
 import io
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool
 from numpy.typing import NDArray
-from PIL import Image, ImageFile, ImageOps, PngImagePlugin, UnidentifiedImageError, features
+from PIL import Image, ImageFile, ImageOps, PngImagePlugin, UnidentifiedImageError
 from PIL.TiffImagePlugin import TiffImageFile
 
 from isopix.core import text
 
 RawImage = Path | bytes | NDArray[Any]  # a file, an encoded image, or pixels [H W], [H W 3], [H W 4]
 
-FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")
-SUFFIXES = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")
-PACKAGES = {"AVIF": "pip install 'pillow>=11.3'", "HEIF": "pip install 'isopix[heif]'"}
-OPTIONAL = {".avif": "AVIF", ".heic": "HEIF", ".heif": "HEIF", ".hif": "HEIF"}  # formats of packages
+FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "AVIF", "HEIF")
+# What reads the suffixes that are not of every Pillow.
+PACKAGES = dict.fromkeys((".heic", ".heif", ".hif"), "pip install 'isopix[heif]'")
+PACKAGES[".avif"] = "pip install 'pillow>=11.3'"
 LOSSY = re.compile(rb"\xff\xd8|RIFF....WEBP|....ftyp", re.DOTALL)  # JPEG, WebP, AVIF and HEIF
 MAX_PIXELS = 89_478_485  # as Pillow's limit, above which it warns; above twice as many it refuses
 NEVER_REDUCED = 2**31 - 1  # no image has sides of this many pixels
 MAX_BYTES = 2**28  # of a file, or of an image inside one
 MIDDLE = 128  # of the levels 0 to 255: from here on, a pixel of a mask is white, or opaque
 DARK = 2**15  # samples below half of the 65,536 levels make dark images
-SIXTEEN_BITS = re.compile(r";16[BLN]")  # how Pillow names the samples of a file
 BITS, PHOTOMETRIC, PLANES = 258, 262, 284  # TIFF tags
 ORIENTATION = 0x0112  # the EXIF tag
-UPRIGHT = {
-    2: Image.Transpose.FLIP_LEFT_RIGHT,
-    3: Image.Transpose.ROTATE_180,
-    4: Image.Transpose.FLIP_TOP_BOTTOM,
-    5: Image.Transpose.TRANSPOSE,
-    6: Image.Transpose.ROTATE_270,
-    7: Image.Transpose.TRANSVERSE,
-    8: Image.Transpose.ROTATE_90,
-}
 
 # Pillow logs what is wrong with a file besides raising it; without a handler that is printed.
 logging.getLogger("PIL").addHandler(logging.NullHandler())
@@ -50,40 +40,24 @@ PngImagePlugin.MAX_TEXT_CHUNK = PngImagePlugin.MAX_TEXT_MEMORY
 
 
 @cache
-def readable_formats() -> tuple[str, ...]:
-    """Return Pillow's names of the formats that are read, with those of optional packages."""
-    found = list(FORMATS)
-    if "avif" in features.modules and features.check("avif"):
-        found.append("AVIF")
+def image_suffixes() -> dict[str, str]:
+    """Return the suffixes, in lower case, of the files that are read as images, with Pillow's formats."""
     with suppress(ImportError):
         import pillow_heif  # noqa: PLC0415  the optional extra `heif`
 
         pillow_heif.register_heif_opener()
-        found.append("HEIF")
-    return tuple(found)
+    found = sorted(Image.registered_extensions().items())
+    return {suffix: name for suffix, name in found if name in FORMATS}
 
 
-@cache
-def image_suffixes() -> tuple[str, ...]:
-    """Return the suffixes, in lower case, of the files that are read as images."""
-    return (*SUFFIXES, *(suffix for suffix, name in OPTIONAL.items() if name in readable_formats()))
-
-
-def missing_packages() -> dict[str, str]:
-    """Return, by suffix, how to install what reads images that are not read now."""
-    return {suffix: PACKAGES[name] for suffix, name in OPTIONAL.items() if name not in readable_formats()}
-
-
-class DecodedImage(NamedTuple):
-    """An image as 8-bit RGB; of one of 16 bits or more, the largest sample, in color up to 255 too large."""
-
-    rgb: Image.Image
-    largest: int = 0
+def readable_formats() -> list[str]:
+    """Return Pillow's names of the formats that are read."""
+    return [each for each in FORMATS if each in image_suffixes().values()]
 
 
 def decode_image(
     content: bytes | NDArray[Any], min_side: int, *, max_pixels: int = MAX_PIXELS, white: int | None = None
-) -> DecodedImage:
+) -> Image.Image:
     """Return the image as 8-bit RGB, upright, the first frame of several.
 
     Transparency is composited on white; CMYK is converted without a color profile. Gray samples of more than
@@ -99,32 +73,42 @@ def decode_image(
         return upright_rgb(image, white)
 
 
-def upright_rgb(image: Image.Image, white: int | None = None) -> DecodedImage:
+def upright_rgb(image: Image.Image, white: int | None = None) -> Image.Image:
     """Return an opened image as `decode_image` does."""
-    is_wide = isinstance(image, ImageFile.ImageFile) and SIXTEEN_BITS.search(str(image.tile[:1]))
     image.load()  # Pillow turns TIFF files here, and removes their tag
-    transpose = UPRIGHT.get(_orientation(image))
-    rgb, largest = _to_rgb(image, white)
-    if is_wide and not image.mode.startswith("I"):
-        if white is not None:
-            raise ValueError("data.white is for gray images; convert 16-bit color to 8 bits")
-        largest = 256 * int(np.asarray(image.convert("RGB")).max(initial=0)) + 255
-    return DecodedImage(rgb if transpose is None else rgb.transpose(transpose), largest)
+    rgb = _to_rgb(image, white)
+    rgb.info = {}  # with the EXIF block, which may be damaged
+    rgb.getexif()[ORIENTATION] = _orientation(image)
+    ImageOps.exif_transpose(rgb, in_place=True)
+    return rgb
 
 
-def range_note(largest: int, white: int | None) -> str:
-    """Return a note if samples of more than 8 bits up to this one make dark images; else nothing.
+def range_note(images: Iterable[RawImage], white: int | None = None) -> str:
+    """Return a note if these images use so few of their 16 bits that they are dark, and `white` is not given.
 
-    Raises ValueError if they use 8 bits only, so that all images would be black.
+    Raises ValueError if they use 8 bits only, so that all would be black.
     """
-    if white is not None:
-        return f"samples above data.white={white}, up to {largest:,}, are white" if largest > white else ""
+    largest = max(map(_largest_sample, images), default=0) if white is None else 0
     if not 0 < largest < DARK:
         return ""
-    way = f"data.white={max(255, 2 ** largest.bit_length() - 1)} makes images of that range light"
+    way = f"data.white={max(255, 2 ** largest.bit_length() - 1)} makes gray images of that range light"
     if largest < 256:
         raise ValueError(f"16-bit images with no sample above {largest} would be black; {way}")
     return f"16-bit images are dark: their largest sample is {largest:,} of 65,535; {way}"
+
+
+def _largest_sample(raw: RawImage) -> int:
+    """Return the largest sample of an image of more than 8 bits that can be read; 0 for others."""
+    with suppress(Exception):  # as damaged files raise
+        content = read_content(raw)
+        if isinstance(content, np.ndarray):
+            return int(content.max()) if content.dtype in (np.uint16, np.int32) else 0
+        with _opened(content, MAX_PIXELS) as image:
+            if image.mode.startswith("I"):
+                return int(np.asarray(image).max())
+            if ";16" in str(image.tile):  # 16-bit color, of which Pillow gives the high bytes
+                return 256 * int(np.asarray(image).max()) + 255
+    return 0
 
 
 def image_header(content: bytes | NDArray[Any]) -> tuple[int, int, str, str]:
@@ -154,9 +138,8 @@ def read_mask(path: Path) -> Bool[np.ndarray, "rows cols"]:
     try:
         content = read_content(path)
         assert isinstance(content, bytes), "a file"
-        rgb, largest = decode_image(content, NEVER_REDUCED)
-        range_note(largest, None)  # raises ValueError
-        lightness = np.asarray(rgb.convert("L"))
+        range_note([content])  # raises ValueError
+        lightness = np.asarray(decode_image(content, NEVER_REDUCED).convert("L"))
         with _opened(content, MAX_PIXELS) as image:
             alpha = np.asarray(ImageOps.exif_transpose(image).convert("RGBA"))[..., 3]
     except Exception as error:  # damaged files raise OSError, ValueError, SyntaxError, struct.error and more
@@ -196,7 +179,7 @@ def failure_reason(error: Exception) -> str:
 
 
 @contextmanager
-def _opened(content: bytes, max_pixels: int) -> Iterator[Image.Image]:
+def _opened(content: bytes, max_pixels: int) -> Iterator[ImageFile.ImageFile]:
     _check_size(len(content))
     if not content:
         raise ValueError("empty file")
@@ -221,25 +204,24 @@ def _orientation(image: Image.Image) -> int:
         return 1
 
 
-def _to_rgb(image: Image.Image, white: int | None) -> DecodedImage:
+def _to_rgb(image: Image.Image, white: int | None) -> Image.Image:
     tags = image.tag_v2 if isinstance(image, TiffImageFile) else {}
     if tags.get(PLANES) == 2 and (max(tags.get(BITS, (1,))) > 8 or image.mode == "LA"):
         raise ValueError("Pillow misreads separate color planes of this kind; write a TIFF file of one plane")
     if image.mode.startswith("I"):
-        return _gray_to_rgb(np.asarray(image), white, is_inverted=tags.get(PHOTOMETRIC) == 0)
+        levels = _levels(np.asarray(image), white)
+        return Image.fromarray(255 - levels if tags.get(PHOTOMETRIC) == 0 else levels).convert("RGB")
     if image.mode == "F":
         raise ValueError("floating-point samples of unknown range")
     if image.has_transparency_data:
         ground = Image.new("RGBA", image.size, (255, 255, 255, 255))
-        return DecodedImage(Image.alpha_composite(ground, image.convert("RGBA")).convert("RGB"))
-    return DecodedImage(image.convert("RGB"))
+        return Image.alpha_composite(ground, image.convert("RGBA")).convert("RGB")
+    return image.convert("RGB")
 
 
-def _gray_to_rgb(samples: NDArray[Any], white: int | None, *, is_inverted: bool) -> DecodedImage:
+def _levels(samples: NDArray[Any], white: int | None) -> NDArray[np.uint8]:
     low, high, top = int(samples.min(initial=0)), int(samples.max(initial=0)), white or 0xFFFF
     if low < 0 or (white is None and high > top):
-        raise ValueError(
-            f"32-bit samples of unknown range, from {low} to {high}; data.white says what is white"
-        )
-    levels = (np.minimum(samples.astype(np.int64), top) * 256 // (top + 1)).astype(np.uint8)
-    return DecodedImage(Image.fromarray(255 - levels if is_inverted else levels).convert("RGB"), high)
+        way = "data.white says what is white"
+        raise ValueError(f"32-bit samples of unknown range, from {low} to {high}; {way}")
+    return (np.minimum(samples.astype(np.int64), top) * 256 // (top + 1)).astype(np.uint8)

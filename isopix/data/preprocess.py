@@ -94,7 +94,6 @@ class PreprocessedImage:
     full: NDArray[np.uint8] | None  # [3 H W], or encoded
     full_size: tuple[int, int] | None  # its H and W
     content_hash: int
-    largest: int = 0  # sample, of an image of 16 bits or more
 
 
 def preprocess(
@@ -116,16 +115,14 @@ def _preprocess(
     raw, position = job
     try:
         content = decode.read_content(raw)
-        rgb, largest = decode.decode_image(
-            content, config.min_side, max_pixels=config.max_pixels, white=config.white
-        )
+        rgb = decode.decode_image(content, config.min_side, max_pixels=config.max_pixels, white=config.white)
         image, number = encode(resize(rgb, config, position), None), decode.content_number(content, rgb)
         if config.full_side is None:
-            return PreprocessedImage(image, None, None, number, largest)
+            return PreprocessedImage(image, None, None, number)
         full = resize_shorter_side(rgb, config.full_side)
         size = (full.shape[1], full.shape[2])
         source = content if isinstance(content, bytes) and size == (rgb.height, rgb.width) else None
-        return PreprocessedImage(image, encode(full, source), size, number, largest)
+        return PreprocessedImage(image, encode(full, source), size, number)
     except Exception as error:  # damaged files raise OSError, ValueError, SyntaxError, struct.error and more
         return decode.failure_reason(error)
 

@@ -67,7 +67,7 @@ class EncodedFile:
         try:
             content = os.pread(self.file.fileno(), end - start, start)
             if is_jpeg(content):
-                rgb = decode_image(content, NEVER_REDUCED, max_pixels=NEVER_REDUCED).rgb
+                rgb = decode_image(content, NEVER_REDUCED, max_pixels=NEVER_REDUCED)
             else:  # a tenth faster than decode_image
                 with Image.open(io.BytesIO(content), formats=FORMATS) as image:
                     rgb = image.convert("RGB")

@@ -20,7 +20,6 @@ from isopix.data.preprocess import map_images
 from isopix.data.sources.base import SPLIT_NAMES, Source, SplitName, remember_source
 from isopix.storage.cache import default_cache
 
-NUM_RANGES = 100  # into which the images of a larger split are divided
 MAX_CLASSES, PER_CLASS, UNLABELED = 40, 10, 60  # of the pictures that are kept
 PICTURE_SIDE = 96  # pixels
 DECODED = 128  # pixels of the shorter side of a JPEG that is decoded at a fraction, at least
@@ -38,7 +37,6 @@ class ImageFacts(NamedTuple):
     content_hash: int  # that of its copies too, as `content_number`
     thumbnail: UInt8[np.ndarray, "8 8 3"]  # the whole image, averaged
     picture: Image.Image | None  # at most PICTURE_SIDE wide and high
-    largest: int  # sample of an image of 16 bits or more
 
 
 @dataclass
@@ -75,15 +73,6 @@ def survey_source(config: DataConfig, *, limit: int = EXAMINED_IMAGES) -> result
     return _result(survey, splits, limit)
 
 
-def spread_ranges(count: int, limit: int) -> list[tuple[int, int]]:
-    """Return where the ranges of up to `limit` of `count` images start and stop."""
-    if count <= limit:
-        return [(0, count)]
-    number = min(NUM_RANGES, limit)
-    size = limit // number
-    return [(i * count // number, i * count // number + size) for i in range(number)]
-
-
 def _picture_room(source: Source) -> dict[str, int]:
     labels = source.splits["train"].labels
     if labels is None:
@@ -94,7 +83,7 @@ def _picture_room(source: Source) -> dict[str, int]:
 
 def _examine_split(survey: Survey, name: SplitName, limit: int, count: CountDone) -> results.SplitCounts:
     split, classes = survey.source.splits[name], survey.source.classes
-    ranges = spread_ranges(split.num_images, limit)
+    ranges = split.spread(limit)
     positions = [i for start, stop in ranges for i in range(start, stop)]
     names = ["" if split.labels is None else classes[split.labels[i]] for i in positions]
     room = _picture_room(survey.source) if name == "train" else {}
@@ -131,12 +120,10 @@ def _examine(job: tuple[decode.RawImage, bool], config: DataConfig) -> ImageFact
     try:
         content = decode.read_content(raw)
         header = decode.image_header(content)
-        rgb, largest = decode.decode_image(
-            content, min_side, max_pixels=config.max_pixels, white=config.white
-        )
+        rgb = decode.decode_image(content, min_side, max_pixels=config.max_pixels, white=config.white)
         thumbnail = np.asarray(rgb.resize((THUMBNAIL, THUMBNAIL), Image.Resampling.BOX))
         number, picture = decode.content_number(content, rgb), _picture(rgb) if is_kept else None
-        return ImageFacts(*header, number, thumbnail, picture, largest)
+        return ImageFacts(*header, number, thumbnail, picture)
     except Exception as error:  # damaged files raise OSError, ValueError, SyntaxError, struct.error and more
         return decode.failure_reason(error)
 
@@ -153,10 +140,6 @@ def _picture(rgb: Image.Image) -> Image.Image:
 def _result(survey: Survey, splits: dict[SplitName, results.SplitCounts], limit: int) -> results.DataResult:
     sizes, facts = survey.sizes.most_common(), [facts for _, facts in survey.images]
     formats = Counter((each.format, each.mode) for each in facts)
-    try:
-        dark = decode.range_note(max((each.largest for each in facts), default=0), survey.config.white)
-    except ValueError as error:  # training refuses them
-        dark = str(error)
     return results.DataResult(
         source=survey.config.source,
         limit=limit,
@@ -172,7 +155,7 @@ def _result(survey: Survey, splits: dict[SplitName, results.SplitCounts], limit:
         formats=tuple(results.FormatCount(*kind, n) for kind, n in formats.most_common()),
         duplicates={kind: _duplicates(survey, groups) for kind, groups in survey.duplicates.items()},
         unreadable=tuple(survey.bad_files[:LISTED]),
-        warnings=(*survey.source.notes, *survey.source.label_notes, *filter(None, [dark])),
+        warnings=survey.source.notes,
         survey=survey,
     )
 

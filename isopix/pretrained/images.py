@@ -50,7 +50,6 @@ def evaluation_data(
     data: str | os.PathLike[str] | None,
     limit: int | None = None,
     holdout: float | None = None,
-    label_column: str | None = None,
 ) -> DataConfig:
     """Return the data settings of `opened_images`; the run's own path must be known to this user."""
     settings = loaded.recipe.data
@@ -62,7 +61,6 @@ def evaluation_data(
         settings = settings if own else replace(settings, label_column=None, image_column=None)
     return replace(
         settings,
-        label_column=label_column or settings.label_column,
         limit=settings.limit if limit is None else limit,
         holdout=settings.holdout if holdout is None else holdout,
         train_on_validation=False,
@@ -72,15 +70,11 @@ def evaluation_data(
 
 
 def opened_images(
-    loaded: LoadedRun,
-    data: DataLike | None,
-    limit: int | None = None,
-    holdout: float | None = None,
-    label_column: str | None = None,
+    loaded: LoadedRun, data: DataLike | None, limit: int | None = None, holdout: float | None = None
 ) -> ImageDataset:
     """Return other images, or the run's own; `holdout` is the validation fraction of train."""
     if not isinstance(data, ImageDataset):
-        return load_images(evaluation_data(loaded, data, limit, holdout, label_column))
+        return load_images(evaluation_data(loaded, data, limit, holdout))
     height, width = loaded.network.codec.image_size
     for split in (data.train, data.validation, data.test):
         rows, cols = split.images.shape[2:]
@@ -96,11 +90,9 @@ def sample_of_each(data: ImageDataset, limit: int | None) -> ImageDataset:
     return replace(data, **{name: getattr(data, name).balanced_sample(limit, seed) for name in SPLIT_NAMES})
 
 
-def evaluation_images(
-    loaded: LoadedRun, data: DataLike | None, limit: int | None = None, label_column: str | None = None
-) -> ImageDataset:
+def evaluation_images(loaded: LoadedRun, data: DataLike | None, limit: int | None = None) -> ImageDataset:
     """Return `opened_images` without test images that the run has seen, which a warning counts."""
-    images = opened_images(loaded, data, limit, label_column=label_column)
+    images = opened_images(loaded, data, limit)
     images, left_out = leave_out_seen(images, loaded.seen, known=loaded.seen_known)
     if left_out:
         logger.warning("%s", left_out)

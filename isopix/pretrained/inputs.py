@@ -69,7 +69,8 @@ def require_images(images: Images) -> Images:
 def _resized(images: Sequence[RawImage | Tensor], loaded: LoadedRun) -> Images:
     rows, cols = loaded.network.codec.image_size
     config = replace(preprocess_config(loaded.recipe.data), rows=rows, cols=cols)
-    raw, largest = [each for each in images if not isinstance(each, Tensor)], 0
+    raw = [each for each in images if not isinstance(each, Tensor)]
+    range_note(raw, config.white)  # raises ValueError
     split = SourceSplit(len(raw), lambda start, stop: iter(raw[start:stop]), str, None)
     found, results = preprocess(split, config), torch.empty(len(images), 3, rows, cols, dtype=torch.uint8)
     for place, each in enumerate(images):
@@ -81,8 +82,6 @@ def _resized(images: Sequence[RawImage | Tensor], loaded: LoadedRun) -> Images:
             name = each if isinstance(each, Path) else f"image {place}" if len(images) > 1 else "the image"
             raise ValueError(f"{name} cannot be read: {image}")
         results[place] = torch.from_numpy(image.image)
-        largest = max(largest, image.largest)
-    range_note(largest, config.white)  # raises ValueError
     return results
 
 
@@ -93,9 +92,8 @@ def _one(given: OneImage, codec: Codec, white: int | None) -> RawImage | Tensor:
         if given.mode == "I" and given.format is None:  # read from a 16-bit file, it has a format
             raise ValueError("the image has 32-bit samples of unknown range; convert it to RGB or I;16")
         try:
-            rgb, largest = upright_rgb(given, white)
-            range_note(largest, white)  # raises ValueError
-            return np.asarray(rgb)
+            range_note([np.asarray(given)], white)  # raises ValueError
+            return np.asarray(upright_rgb(given, white))
         except Exception as error:  # Pillow raises a dozen types for damaged files
             raise ValueError(f"the image cannot be read: {failure_reason(error)}") from None
     if isinstance(given, str | os.PathLike) and os.fspath(given):

@@ -30,8 +30,6 @@ class ProbeConfig:
     """Also refit the best layer on train + validation, at the chosen setting (iGPT section 3.1)."""
     num_resamples: Count = 1000
     """Bootstrap samples of the interval of the gain over the best baseline."""
-    label_column: str | None = None
-    """Column of labels (data.label_column), also of a run without labels. Default: the run's."""
     seed: int = 0
     """Random seed."""
 
@@ -57,7 +55,5 @@ class LowDataConfig:
     """grid4: means of 4 x 4 cells; flatten: all; first: class token. Default: the recipe's."""
     select: Selection = "validation"
     """Images to choose layer, L2 penalty and step on; cross-validation: the labeled ones, and fixed steps."""
-    label_column: str | None = None
-    """Column of labels (data.label_column), also of a run without labels. Default: the run's."""
     finetune_steps: NonNegative = 0
     """Also fine-tune the run on every subset, for at most this many steps."""

@@ -42,7 +42,7 @@ def probe(
     with process_group(device) as where, open_run(run, str(where), writes="probes") as (folder, model):
         loaded, chosen = model.loaded, precision or default_precision(run, model)
         config = replace(config, pool=config.pool or model.pool)
-        images = evaluation_images(loaded, data, limit, config.label_column)
+        images = evaluation_images(loaded, data, limit)
         images.require_labels("probe")
         images.require_validation("a layer")
         readers = {
@@ -102,14 +102,14 @@ def low_data(
     method = low_data_method(config.method)
     with open_run(run, device, writes="low-data") as (folder, model):
         loaded, chosen = model.loaded, precision or default_precision(run, model)
-        images = evaluation_images(loaded, data, limit, config.label_column)
+        images = evaluation_images(loaded, data, limit)
         labels, pool = config.labels or default_labels(images), config.pool or model.pool
         config = replace(config, labels=labels, pool=pool)
         start = None
         if config.finetune_steps:
             if folder is None or not isinstance(data, str | PathLike | None):
                 raise ValueError("fine-tuning needs a run folder, and a dataset by name or path")
-            source = evaluation_data(loaded, data, limit, label_column=config.label_column)
+            source = evaluation_data(loaded, data, limit)
             start = prepare_low_data(folder, settings, config, source, len(images.test))
         read = ProbeConfig(layer=config.layer, pool=pool)
         sources, seed = loaded.feature_sources(images, read, chosen), loaded.recipe.data.seed

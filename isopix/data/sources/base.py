@@ -21,7 +21,7 @@ from isopix.data.decode import RawImage
 from isopix.data.file_hashes import hash_names
 from isopix.data.formats import FORMATS, local_formats
 from isopix.data.sources.entries import entries_below, unread_files
-from isopix.data.sources.labels import class_keys
+from isopix.data.sources.labels import class_keys, label_of
 from isopix.data.sources.split_names import SplitReading, by_split
 from isopix.storage.provenance import hash_bytes
 
@@ -30,6 +30,7 @@ SplitName = choices.SplitName
 Files = Mapping[SplitName, Sequence[Path]]
 SPLIT_NAMES: tuple[SplitName, ...] = ("train", "validation", "test")
 
+NUM_RANGES = 100  # into which the images of a larger split are divided, to examine some
 DEFAULT_HOLDOUT = 0.1  # iGPT section 3.1: CIFAR-10, CIFAR-100, STL-10; ImageNet holds out 0.04
 
 
@@ -40,12 +41,20 @@ class SourceSplit:
     num_images: int
     read_range: Callable[[int, int], Iterator[RawImage]]  # what `images` yields for a start and a stop
     image_name: Callable[[int], str]  # of image i, for messages
-    labels: NDArray[Any] | None = None  # class indices; before `with_class_names` also their names
+    labels: NDArray[Any] | None = None  # class indices; before `with_class_names` any values
     groups: NDArray[np.int64] | None = None  # what each image was made from; None: images are independent
 
     def images(self, start: int = 0, stop: int | None = None) -> Iterator[RawImage]:
         """Yield the images from index `start` to `stop - 1`, without reading those before; all by default."""
         return self.read_range(start, self.num_images if stop is None else stop)
+
+    def spread(self, limit: int) -> list[tuple[int, int]]:
+        """Return where the ranges of neighbors start and stop that have up to `limit` images."""
+        if self.num_images <= limit:
+            return [(0, self.num_images)]
+        number = min(NUM_RANGES, limit)
+        size = limit // number
+        return [(i * self.num_images // number, i * self.num_images // number + size) for i in range(number)]
 
 
 @dataclass(frozen=True)
@@ -58,8 +67,8 @@ class Source:
     content_hash: str
     holdout: float = DEFAULT_HOLDOUT
     fixed: bool = False  # a published dataset, of which exact numbers of images are held out
-    notes: tuple[str, ...] = ()  # what was not read
-    label_notes: tuple[str, ...] = ()  # which labels are not read, or how they were mapped to class indices
+    has_columns: bool = False  # of labels and images, which settings name
+    notes: tuple[str, ...] = ()  # what was not read, and how labels were mapped to class indices
 
 
 @dataclass(frozen=True)
@@ -142,8 +151,8 @@ def source_of_files(
     notes = unread_files(path, entries_below(path), names) if path.is_dir() else ()
     names += [os.path.relpath(each, root.resolve()) for each in outside]
     title = path.resolve().name if path.is_dir() else path.resolve().stem
-    source = Source(title, splits, (), hash_names(root, names, options.index), notes=notes)
-    return with_class_names(source, classes)
+    content_hash = hash_names(root, names, options.index)
+    return with_class_names(Source(title, splits, (), content_hash, has_columns=True, notes=notes), classes)
 
 
 def joined(parts: Sequence[SourceSplit]) -> SourceSplit:
@@ -171,43 +180,35 @@ def with_class_names(source: Source, names: Iterable[str] = ()) -> Source:
 
     Labels that are names are sorted. Unnamed numbers above `MAX_INDEX` are identifiers, which become the
     classes 0, 1, ... in ascending order. Notes tell which labels are not read: those that cannot be classes,
-    and those of a split where some are missing (-1 or None).
+    and those of a split where some are missing (`label_of` gives None).
     """
-    found, notes = _complete_labels(source)
-    keys: Sequence[Any] = ()
+    found, notes = dict[SplitName, list[Any]](), list[str]()
+    for name, split in source.splits.items():
+        labels = [] if split.labels is None else list(map(label_of, split.labels.tolist()))
+        if missing := labels.count(None):
+            images = f"{missing:,} of {len(labels):,} {name} images of dataset '{source.name}'"
+            notes += [f"{images} have no label; the others are not read"] if missing < len(labels) else []
+        elif labels:
+            found[name] = labels
+    if any(isinstance(each, str) for each in chain(*found.values())):
+        found = {name: [*map(str, labels)] for name, labels in found.items()}
     classes = tuple(normal_form(str(each)) for each in names)
     try:
         keys = class_keys({*chain(*found.values())}, classes)
     except ValueError as error:
-        found = {}
+        found, keys = {}, ()
         notes.append(f"labels of dataset '{source.name}' are not read: {error}")
     if keys and isinstance(keys[-1], int) and keys[-1] >= len(keys):
         numbers = f"{len(keys):,} different numbers from {keys[0]} to {keys[-1]}"
         notes.append(f"labels of dataset '{source.name}' are {numbers}; each is a class of that name")
     index = {key: i for i, key in enumerate(keys)}
-    labels = {name: np.array([index[each] for each in own], np.int64) for name, own in found.items()}
+    indices = {name: np.array([index[each] for each in own], np.int64) for name, own in found.items()}
     return replace(
         source,
-        splits={name: replace(split, labels=labels.get(name)) for name, split in source.splits.items()},
+        splits={name: replace(split, labels=indices.get(name)) for name, split in source.splits.items()},
         classes=(classes or tuple(map(str, keys))) if found else (),
-        label_notes=(*source.label_notes, *notes),
+        notes=(*source.notes, *notes),
     )
-
-
-def _complete_labels(source: Source) -> tuple[dict[SplitName, list[Any]], list[str]]:
-    """Return the labels of splits where none is missing, as strings if any is, and notes of the others."""
-    found, notes = dict[SplitName, list[Any]](), list[str]()
-    given = {name: each.labels for name, each in source.splits.items() if each.labels is not None}
-    is_named = any(labels.dtype == object for labels in given.values())
-    for name, labels in given.items():
-        values = labels.tolist()
-        missing = sum(each is None or (isinstance(each, int) and each < 0) for each in values)
-        if values and not missing:
-            found[name] = [*map(str, values)] if is_named else values
-        elif missing < len(values):
-            images = f"{missing:,} of {len(values):,} {name} images of dataset '{source.name}'"
-            notes.append(f"{images} have no label; the other labels of {name} are not read")
-    return found, notes
 
 
 def remember_source(source: str) -> None:

@@ -3,10 +3,9 @@
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from pathlib import Path
 
-from isopix.data.decode import missing_packages
+from isopix.data.decode import PACKAGES, image_suffixes
 
 # What systems and programs put into folders, beside hidden files; in lower case.
 SYSTEM_NAMES = {
@@ -16,31 +15,29 @@ SYSTEM_NAMES = {
 }
 
 
-def entries_below(folder: Path, prefix: str = "", above: tuple[os.stat_result, ...] = ()) -> Iterator[str]:
+def entries_below(folder: Path) -> Iterator[str]:
     """Yield the paths of all files at any depth of a folder, and of its sub-folders with a slash at the end.
 
-    `prefix` precedes them. Hidden ones and those of systems are left out, and folders `above` by symlinks.
+    Hidden ones and those of systems are left out, and symlinks to folders that they are in.
     """
-    own = folder.stat()
-    if any(os.path.samestat(own, each) for each in above):
-        return
-    if prefix:
-        yield prefix
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            name = entry.name
-            if name.startswith(".") or name.lower() in SYSTEM_NAMES:
-                continue
-            if _is_folder(entry):
-                yield from entries_below(folder / name, f"{prefix}{name}/", (*above, own))
-            else:
-                yield prefix + name
+    for place, folders, files in os.walk(folder, onerror=_raise, followlinks=True):
+        here = Path(place)
+        prefix = "" if here == folder else f"{here.relative_to(folder).as_posix()}/"
+        folders[:] = [each for each in folders if _is_visible(each) and not _is_above(here / each, here)]
+        yield from (f"{prefix}{each}/" for each in folders)
+        yield from (prefix + each for each in files if _is_visible(each))
 
 
-def _is_folder(entry: os.DirEntry[str]) -> bool:
-    with suppress(OSError):  # a loop of symlinks
-        return entry.is_dir()
-    return False
+def _raise(error: OSError) -> None:
+    raise error
+
+
+def _is_visible(name: str) -> bool:
+    return not name.startswith(".") and name.lower() not in SYSTEM_NAMES
+
+
+def _is_above(link: Path, folder: Path) -> bool:
+    return link.is_symlink() and folder.resolve().is_relative_to(link.resolve())
 
 
 def suffix_of(name: str) -> str:
@@ -52,9 +49,9 @@ def unread_files(folder: Path, entries: Iterable[str], read: Iterable[str]) -> t
     """Return a note that counts, by suffix, the files of a folder that are not read; none if all are."""
     unread = Counter(suffix_of(each) for each in entries if not each.endswith("/"))
     unread -= Counter(map(suffix_of, read))
-    missing = missing_packages()
+    missing = {suffix: f" ({PACKAGES[suffix]})" for suffix in PACKAGES.keys() - image_suffixes()}
     counts = [
-        f"{count:,} {suffix or 'without suffix'}" + (f" ({missing[suffix]})" if suffix in missing else "")
+        f"{count:,} {suffix or 'without suffix'}{missing.get(suffix, '')}"
         for suffix, count in sorted(unread.items(), key=lambda each: (-each[1], each[0]))
     ]
     return (f"files of {folder} that are not read: {', '.join(counts)}",) if counts else ()

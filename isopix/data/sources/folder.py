@@ -1,7 +1,7 @@
 """Image files, and folders of them: flat or with a sub-folder per class; with or without splits."""
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
 
@@ -21,8 +21,8 @@ from isopix.data.sources.base import (
     with_class_names,
 )
 from isopix.data.sources.entries import entries_below, suffix_of, unread_files
-from isopix.data.sources.labels import Labels, label_array, read_metadata
-from isopix.data.sources.split_names import NamedSplit, NamedSplits, by_split, named_split
+from isopix.data.sources.labels import METADATA, read_metadata
+from isopix.data.sources.split_names import NamedSplits, by_split, named_split
 
 MAX_LISTED = 5  # folders in a note
 
@@ -32,42 +32,46 @@ Images = dict[str, list[str]]  # by folder, "" or "train/cat/"; or by class, wit
 def read_folder(root: Path, options: ReadOptions) -> Source:
     """Read images at any depth below class folders, the first of every class, then the second, and so on.
 
-    Folders that name splits (`by_split`) may be above or below those of the classes. Without class folders,
-    or with a label column in the options, labels are those of `read_metadata`.
+    Folders that name splits (`by_split`) may be above or below those of the classes. With a label column in
+    the options, labels are those of `read_metadata`.
     """
     entries = list(entries_below(root))
     folders = _by_folder(entries)
     found = by_split(sorted(folders), root, options.splits)
-    present = [split for split in SPLIT_NAMES if split in found]
-    classes = {split: _by_class(root, folders, _class_folders(found, split)) for split in present}
-    images = {split: _interleave(each) for split, each in classes.items()}
+    classes = {split: _by_class(root, folders, _class_folders(found, split)) for split in found}
+    images = {split: _interleave(classes[split]) for split in SPLIT_NAMES if split in found}
     names = [name for own, _ in images.values() for name in own]
     empty = _empty_folders(entries, names)
-    named = [] if options.splits == "none" else list(filter(None, map(named_split, empty)))
-    missing = [root / each.above / each.part for each in named if each.split not in found]
-    if missing or not names:
-        folder = missing[0] if missing else root
-        raise ValueError(f"folder {folder} has no images; allowed suffixes: {' '.join(image_suffixes())}")
-    has_classes = any(len(each) > 1 for each in classes.values())
-    columns = (options.label_column, options.image_column)
-    metadata = read_metadata(root, entries, names, columns, has_classes=has_classes)
-    splits: dict[SplitName, SourceSplit] = {}
-    for split, (own, labels) in images.items():
-        known = label_array(map(metadata.labels.get, own)) if metadata.labels else labels
-        splits[split] = _folder_split(root, own, known)
-    notes = unread_files(root, entries, [*names, *metadata.files])
+    lost = {each.split for each in map(named_split, empty) if each and options.splits != "none"} - {*found}
+    if lost or not names:
+        of = f" of {min(lost)}" if lost else ""
+        raise ValueError(f"folder {root} has no images{of}; allowed suffixes: {' '.join(image_suffixes())}")
+    metadata = [each for each in entries if each.rpartition("/")[2] == METADATA]
+    notes = [f"{each} may hold labels; data.label_column=NAME reads a column of it" for each in metadata[:1]]
+    if options.label_column is not None:
+        known = read_metadata(root, metadata, options.label_column, options.image_column)
+        images = {split: (own, [*map(known.get, own)]) for split, (own, _) in images.items()}
+        names, notes = [*names, *metadata], []
+    notes += unread_files(root, entries, names)
     if empty:
         more = f" and {len(empty) - MAX_LISTED:,} more" if len(empty) > MAX_LISTED else ""
-        notes = (*notes, f"no image is read from {', '.join(empty[:MAX_LISTED])}{more}")
-    content_hash = hash_names(root, [*names, *metadata.files], options.index)
-    source = Source(root.resolve().name, splits, (), content_hash, notes=notes, label_notes=metadata.notes)
-    return with_class_names(source)
+        notes.append(f"no image is read from {', '.join(empty[:MAX_LISTED])}{more}")
+    return with_class_names(
+        Source(
+            root.resolve().name,
+            {split: _folder_split(root, *each) for split, each in images.items()},
+            classes=(),
+            content_hash=hash_names(root, names, options.index),
+            has_columns=options.label_column is not None and bool(metadata),
+            notes=tuple(notes),
+        )
+    )
 
 
 def read_image(path: Path, options: ReadOptions) -> Source:
     """Read one image file."""
-    split = _folder_split(path.parent, [path.name], None)
-    return Source(path.name, {"train": split}, (), hash_names(path.parent, [path.name]))
+    split = _folder_split(path.parent, [path.name], [None])
+    return with_class_names(Source(path.name, {"train": split}, (), hash_names(path.parent, [path.name])))
 
 
 def is_image(name: str) -> bool:
@@ -97,20 +101,16 @@ def _class_folders(found: NamedSplits, split: SplitName) -> dict[str, str]:
     Folders that hold all splits, and those that name the split, are left out: also one in it of the same
     name, as archives unpack, if all images are in it.
     """
-    aboves = [each.above for own in found.values() for each in own.values() if each]
-    shared = os.path.commonpath(aboves) if aboves else ""
-    paths = {folder: _without_split(folder, named, shared) for folder, named in found[split].items()}
-    parts = {named.part for named in found[split].values() if named}
-    if len(parts) == 1 and all(path.startswith((*parts,)) for path in paths.values()):
+    every = [each for own in found.values() for each in own.values() if each]
+    shared = os.path.commonpath([each.above for each in every]) if every else ""
+    paths = {
+        folder: each.above.removeprefix(shared).lstrip("/") + each.below if each else folder
+        for folder, each in found[split].items()
+    }
+    parts = tuple({each.part for each in every if each.split == split})
+    if len(parts) == 1 and all(path.startswith(parts) for path in paths.values()):
         paths = {folder: path.partition("/")[2] for folder, path in paths.items()}
     return {folder: path.partition("/")[0] for folder, path in paths.items()}
-
-
-def _without_split(folder: str, named: NamedSplit | None, shared: str) -> str:
-    if named is None:
-        return folder
-    above = named.above.removeprefix(shared).lstrip("/")
-    return above + folder.removeprefix(named.above + named.part)
 
 
 def _by_class(root: Path, images: Images, class_of: Mapping[str, str]) -> Images:
@@ -135,18 +135,17 @@ def _empty_folders(entries: Iterable[str], read: Iterable[str]) -> list[str]:
     return sorted(each for each in empty if _folder_of(each) not in empty)
 
 
-def _interleave(found: Images) -> tuple[list[str], Labels | None]:
+def _interleave(found: Images) -> tuple[list[str], list[object]]:
     ranked = sorted((rank, name, each) for name, names in found.items() for rank, each in enumerate(names))
-    labels = None if "" in found else np.array([name for _, name, _ in ranked], object)
-    return [each for *_, each in ranked], labels
+    return [each for *_, each in ranked], [name or None for _, name, _ in ranked]
 
 
-def _folder_split(root: Path, names: list[str], labels: Labels | None) -> SourceSplit:
+def _folder_split(root: Path, names: list[str], labels: Sequence[object]) -> SourceSplit:
     return SourceSplit(
         num_images=len(names),
         read_range=lambda start, stop: (root / name for name in names[start:stop]),
         image_name=lambda i: str(root / names[i]),
-        labels=labels,
+        labels=np.array(labels, object),
     )
 
 

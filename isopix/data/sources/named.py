@@ -89,7 +89,8 @@ def read_hub(
     tables = {split: list(map(open_arrow, paths)) for split, paths in files.items()}
     splits, columns = splits_of(tables, options)
     content_hash = hash_tree({f"{i} {file.name}": file for i, file in enumerate(chain(*files.values()))})
-    return with_class_names(Source(name, splits, (), content_hash, holdout, fixed=True), columns.names)
+    source = Source(name, splits, (), content_hash, holdout, fixed=True, has_columns=True)
+    return with_class_names(source, columns.names)
 
 
 def _download(name: str, repository: str, split: str) -> list[Path]:

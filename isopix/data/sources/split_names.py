@@ -27,11 +27,12 @@ READINGS = "allowed: data.splits=names ({}), data.splits=none (no name is read a
 
 
 class NamedSplit(NamedTuple):
-    """The split that a path names, what is above the part that does, that part, and its wording."""
+    """The split that a path names, the part that does, what is above and below it, and its wording."""
 
     split: SplitName
     above: str
     part: str  # with the slash of a folder
+    below: str
     wording: str  # a folder's name without digits, or the word in the name of a file or an array
 
 
@@ -53,7 +54,8 @@ def named_split(path: str) -> NamedSplit | None:
         words = [each for each in words_of(part) if each.lower() in SPLIT_WORDS]
         if words:
             wording = re.sub(r"\d", "", part) if part.endswith("/") else words[-1]
-            return NamedSplit(SPLIT_WORDS[words[-1].lower()], above, part, wording)
+            below = path.removeprefix(above + part)
+            return NamedSplit(SPLIT_WORDS[words[-1].lower()], above, part, below, wording)
         above += part
     return None
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from isopix.core.text import naming
 from isopix.data.decode import RawImage
@@ -29,7 +30,7 @@ from isopix.data.sources.base import (
     source_of_files,
 )
 from isopix.data.sources.folder import has_images
-from isopix.data.sources.labels import LabelColumn, Labels, column_labels, find_label
+from isopix.data.sources.labels import find_label, unread_note
 from isopix.storage.atomic import read_json
 
 ROWS_PER_BATCH = 256  # of Parquet, read at a time
@@ -51,10 +52,11 @@ class ColumnTable(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """The columns of images and labels of a table, and the class names in its metadata."""
+    """The columns of images and labels of a table, others of labels, and the class names in its metadata."""
 
     image: str
-    label: LabelColumn
+    label: str | None
+    others: tuple[str, ...]
     names: tuple[str, ...]
 
 
@@ -80,7 +82,7 @@ def _read(path: Path, files: Files, opened: Callable[[Path], ColumnTable], optio
     splits, columns = splits_of(tables, options)
     outside = _outside(chain(*tables.values()), columns.image)
     source = source_of_files(path, chain(*files.values()), splits, columns.names, options, outside)
-    return replace(source, label_notes=(*columns.label.notes(), *source.label_notes))
+    return replace(source, notes=(*source.notes, *unread_note(columns.label, columns.others)))
 
 
 def splits_of(
@@ -89,15 +91,10 @@ def splits_of(
     """Return the splits, and the columns of the first table. Raises ValueError if images are in another."""
     first = _columns(tables["train"][0], options)
     for table in chain(*tables.values()):
-        names = _class_names(table, first.label.name)
+        names = _class_names(table, first.label)
         if _image_column(table, options) != first.image or names not in ((), first.names):
             raise ValueError(f"{table.path} has other columns or classes than {tables['train'][0].path}")
-    splits = {name: joined([_split(each, first) for each in parts]) for name, parts in tables.items()}
-    labels = splits["train"].labels
-    if labels is None:
-        splits = {key: replace(split, labels=None) for key, split in splits.items()}
-        first = first._replace(label=first.label.unread(options.label_column))
-    return splits, first
+    return {name: joined([_split(each, first) for each in parts]) for name, parts in tables.items()}, first
 
 
 def _split(table: ColumnTable, columns: Columns) -> SourceSplit:
@@ -105,16 +102,15 @@ def _split(table: ColumnTable, columns: Columns) -> SourceSplit:
         for structs in table.values(columns.image, start, stop):
             yield from _images(structs, table)
 
-    return SourceSplit(table.num_rows, read_range, lambda i: f"{table.path} row {i}", _labels(table, columns))
+    labels = None if columns.label is None else _labels(table, columns.label)
+    return SourceSplit(table.num_rows, read_range, lambda i: f"{table.path} row {i}", labels)
 
 
-def _labels(table: ColumnTable, columns: Columns) -> Labels | None:
-    column = columns.label.name
-    if column is None or column not in table.schema.names:
-        return None
-    with naming(f"column '{column}' of labels of {table.path}"):
-        chunks = table.values(column, 0, table.num_rows)
-        return column_labels(pa.chunked_array([*chunks], table.schema.field(column).type))
+def _labels(table: ColumnTable, column: str) -> NDArray[Any]:
+    if column not in table.schema.names:
+        return np.full(table.num_rows, None)
+    chunks = (chunk.to_pylist() for chunk in table.values(column, 0, table.num_rows))
+    return np.array([*chain.from_iterable(chunks)], object)
 
 
 def _images(structs: pa.StructArray, table: ColumnTable) -> Iterator[RawImage]:
@@ -129,8 +125,8 @@ def _columns(table: ColumnTable, options: ReadOptions) -> Columns:
     features = _features(table)
     integers = [field.name for field in table.schema if pa.types.is_integer(field.type)]
     typed = [name for name in integers if features.get(name, {}).get("_type") == "ClassLabel"]
-    label = find_label(str(table.path), table.schema, typed, options.label_column)
-    return Columns(_image_column(table, options), label, _class_names(table, label.name))
+    label, others = find_label(str(table.path), table.schema, typed, options.label_column)
+    return Columns(_image_column(table, options), label, others, _class_names(table, label))
 
 
 def _class_names(table: ColumnTable, column: str | None) -> tuple[str, ...]:

@@ -12,8 +12,10 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from isopix.core.text import naming
-from isopix.data.decode import MAX_BYTES, image_suffixes, missing_packages
+from isopix.data.decode import MAX_BYTES, PACKAGES, image_suffixes
 from isopix.data.sources.base import (
     READERS,
     Reader,
@@ -26,7 +28,7 @@ from isopix.data.sources.base import (
     source_of_files,
 )
 from isopix.data.sources.folder import has_images
-from isopix.data.sources.labels import LABEL_NAMES, LabelColumn, label_array, label_of
+from isopix.data.sources.labels import LABEL_NAMES, label_of, unread_note
 from isopix.storage.atomic import read_regular
 
 CLASS_NAMES = "classnames.txt"  # beside the shards, one a line, as CLIP benchmark's datasets have it
@@ -52,10 +54,8 @@ def read_tar(path: Path, options: ReadOptions) -> Source:
             classes = read_regular(class_names).decode().splitlines()
     read = chain(*files.values(), [class_names] if classes else [])
     source = source_of_files(path, read, splits, classes, options)
-    if source.splits["train"].labels is None and not source.label_notes:
-        unread = _unread(files["train"][0], options.label_column)
-        source = replace(source, label_notes=unread.notes())
-    return source
+    others = [] if source.classes else _fields_of_labels(files["train"][0])
+    return replace(source, notes=(*source.notes, *unread_note(None, others)))
 
 
 def _shard(path: Path, options: ReadOptions) -> SourceSplit:
@@ -81,7 +81,7 @@ def _shard(path: Path, options: ReadOptions) -> SourceSplit:
                     raise ValueError("it was cut off while it was read")
                 yield content
 
-    return SourceSplit(len(names), read_range, lambda i: f"{path}/{names[i]}", label_array(labels))
+    return SourceSplit(len(names), read_range, lambda i: f"{path}/{names[i]}", np.array(labels, object))
 
 
 def _open(path: Path) -> tarfile.TarFile:
@@ -122,7 +122,7 @@ def _image(key: str, parts: Parts, wanted: str | None) -> tarfile.TarInfo | None
     """Return the image of a sample: of one extension, or else of several, as in 0001.image.png."""
     if wanted is not None:
         return parts.get(wanted.lower())
-    suffixes = {*image_suffixes(), *missing_packages()}
+    suffixes = {*image_suffixes(), *PACKAGES}
     images = [extension for extension in parts if f".{extension.rpartition('.')[2]}" in suffixes]
     plain = [extension for extension in images if "." not in extension] or images
     if len(plain) > 1:
@@ -151,12 +151,11 @@ def _read(archive: tarfile.TarFile, parts: Parts, extension: str) -> str:
     return file.read().decode()
 
 
-def _unread(path: Path, wanted: str | None) -> LabelColumn:
-    """Return the fields of the first sample that may hold labels. Raises ValueError if another is wanted."""
+def _fields_of_labels(path: Path) -> list[str]:
+    """Return the fields of the first sample that may hold labels."""
     with naming(f"tar file {path}"), _open(path) as archive:
-        fields = _fields(archive, next((parts for _, parts in _samples(archive)), {}))
-    others = tuple(name for name, value in fields.items() if label_of(value) is not None)
-    return LabelColumn(None, others).unread(wanted)
+        fields = next((_fields(archive, parts) for _, parts in _samples(archive)), {})
+    return [name for name, value in fields.items() if label_of(value) is not None]
 
 
 def _claims(path: Path) -> bool:

@@ -15,7 +15,7 @@ from isopix.core.random import generator
 from isopix.data.dataset import DataConfig, ImageDataset, image_names, load_dataset
 from isopix.data.sources.base import is_known_source, remember_source, require_known_source
 from isopix.data.splits import balanced_subset, count_or_fraction
-from isopix.data.survey import survey_source
+from isopix.verbs.data import data_show
 from tests.unit.data.conftest import Draw
 from tests.unit.data.refusal import refusal
 
@@ -48,28 +48,23 @@ def test_splits_of_one_source_are_disjoint_and_complete(classes: Path) -> None:
     assert _sizes(load(classes, holdout=0.0)) == (40, 0, 0)
 
 
-def test_16_bit_images_that_use_fewer_are_noted_and_light_by_data_white(tmp_path: Path) -> None:
+@pytest.mark.parametrize("form", ["PNG", "npz"])
+def test_16_bit_images_that_use_fewer_are_noted_and_light_by_data_white(tmp_path: Path, form: str) -> None:
     levels = np.random.default_rng(0).integers(0, 256, (20, 8, 8)).astype(np.uint16)
     levels[:, 0, 0] = 255
-    for name, scale in {"eight": 1, "twelve": 16}.items():
-        np.savez(tmp_path / f"{name}.npz", x_train=levels * scale)
-        (tmp_path / name).mkdir()
-        for i, pixels in enumerate(levels * scale):
-            Image.fromarray(pixels).save(tmp_path / name / f"{i:02}.png")
-    for form in ("", ".npz"):
-        path = tmp_path / f"twelve{form}"
-        dark, cached = load(path), load(path)
-        assert [each for each in dark.notes if "sample is 4,080 of 65,535; data.white=4095" in each]
-        assert cached.notes == dark.notes
-        assert survey_source(DataConfig(source=str(path))).warnings == tuple(dark.notes[:1])
-        assert survey_source(DataConfig(source=str(path), white=4095)).warnings == ()
-        light = load(path, white=4095, holdout=0.0)
-        assert not light.notes
-        assert light.fingerprint != load(path, holdout=0.0).fingerprint
-        assert _pixels(light.train.images[:, 0]) == sorted(each.astype(np.uint8).tobytes() for each in levels)
-        black = refusal(load, tmp_path / f"eight{form}")
-        assert "above 255 would be black; data.white=255" in black
-        assert survey_source(DataConfig(source=str(tmp_path / f"eight{form}"))).warnings == (black,)
+    paths = {scale: tmp_path / f"{scale}{'.npz' * (form == 'npz')}" for scale in (1, 16)}
+    for scale, path in paths.items():
+        np.savez(path.with_suffix(".npz"), x_train=levels * scale)
+        path.mkdir(exist_ok=True) if form == "PNG" else None
+        for i, pixels in enumerate(levels * scale if form == "PNG" else ()):
+            Image.fromarray(pixels).save(path / f"{i:02}.png")
+    dark, light = load(paths[16]), load(paths[16], white=4095, holdout=0.0)
+    assert "sample is 4,080 of 65,535; data.white=4095" in dark.notes[0]
+    assert data_show(paths[16]).warnings == dark.notes
+    assert not light.notes
+    assert light.fingerprint != load(paths[16], holdout=0.0).fingerprint
+    assert _pixels(light.train.images[:, 0]) == sorted(each.astype(np.uint8).tobytes() for each in levels)
+    assert "no sample above 255 would be black; data.white=255" in refusal(load, paths[1])
 
 
 @pytest.mark.parametrize(("per_class", "counts"), [(4, [4, 4, 4]), (Fraction(1, 4), [8, 3, 5])])

@@ -49,7 +49,7 @@ BLUE, RED = (Image.new("RGB", (4, 4), color) for color in ("blue", "red"))
     ],
 )
 def test_conversion_rule(data: bytes | np.ndarray, pixel: tuple[int, ...]) -> None:
-    assert decode_image(data, 1).rgb.getpixel((0, 0)) == pixel
+    assert decode_image(data, 1).getpixel((0, 0)) == pixel
 
 
 LYING = np.random.default_rng(0).integers(0, 256, (3, 5, 3), dtype=np.uint8)
@@ -68,14 +68,14 @@ def test_exif_orientation_is_applied_once(orientation: int, kind: str) -> None:
     opened, loaded = Image.open(io.BytesIO(data)), Image.open(io.BytesIO(data))
     loaded.load()
     for image in (decode_image(data, 1), upright_rgb(opened), upright_rgb(loaded)):
-        assert np.asarray(image.rgb).tolist() == expected.tolist()
+        assert np.asarray(image).tolist() == expected.tolist()
     assert image_header(data)[:2] == (expected.shape[1], expected.shape[0])
 
 
 def test_a_large_jpeg_is_decoded_no_smaller_than_asked_for() -> None:
     data = _encode(Image.new("RGB", (1000, 600)), "JPEG")
-    assert decode_image(data, 100).rgb.size == (250, 150)
-    assert decode_image(data, 400).rgb.size == (1000, 600)
+    assert decode_image(data, 100).size == (250, 150)
+    assert decode_image(data, 400).size == (1000, 600)
 
 
 def _chunk(kind: bytes, content: bytes) -> bytes:
@@ -123,30 +123,30 @@ LONG = b"long\0\0" + zlib.compress(bytes(2_000_000))
 
 
 @pytest.mark.parametrize(
-    ("data", "white", "levels", "largest"),
+    ("data", "white", "levels"),
     [
-        (SAMPLES[None], None, [0, 0, 0x12, 255], 0xFFFF),
-        (SAMPLES[None], 0xFFFF, [0, 0, 0x12, 255], 0xFFFF),
-        (SAMPLES[None], 0x1234, [0, 0, 255, 255], 0xFFFF),
-        (4 * np.arange(256, dtype=np.uint16)[None], 1020, [*range(256)], 1020),
-        (_tiff(SAMPLES.tobytes(), 16, white=0), None, [255, 255, 255 - 0x12, 0], 0xFFFF),
-        (_encode(Image.new("I", (1, 1), 50_000), "TIFF"), 99_999, [128], 50_000),
-        (_png(2, 1, 16, 2, b"\0" + struct.pack(">6H", 255, 0, 0, 256, 0, 0)), None, [0, 1], 0x1FF),
+        (SAMPLES[None], None, [0, 0, 0x12, 255]),
+        (SAMPLES[None], 0x1234, [0, 0, 255, 255]),
+        (4 * np.arange(256, dtype=np.uint16)[None], 1020, [*range(256)]),
+        (_tiff(SAMPLES.tobytes(), 16, white=0), None, [255, 255, 255 - 0x12, 0]),
+        (_encode(Image.new("I", (1, 1), 50_000), "TIFF"), 99_999, [128]),
     ],
 )
 def test_samples_of_more_bits_reach_from_zero_to_white(
-    data: bytes | np.ndarray, white: int | None, levels: list[int], largest: int
+    data: bytes | np.ndarray, white: int | None, levels: list[int]
 ) -> None:
-    rgb, found = decode_image(data, 1, white=white)
-    assert (np.asarray(rgb)[0, :, 0].tolist(), found) == (levels, largest)
+    assert np.asarray(decode_image(data, 1, white=white))[0, :, 0].tolist() == levels
 
 
 def test_samples_that_make_dark_images_are_noted_and_those_of_8_bits_refused() -> None:
-    assert "largest sample is 4,080 of 65,535; data.white=4095 makes" in range_note(4080, None)
-    assert [range_note(*each) for each in ((0, None), (2**15, None), (4080, 4095))] == ["", "", ""]
-    assert "above data.white=1023, up to 4,080, are white" in range_note(4080, 1023)
-    with pytest.raises(ValueError, match=r"no sample above 200 would be black; data.white=255 makes"):
-        range_note(200, None)
+    twelve = [_encode(Image.fromarray(SAMPLES[None, :count])) for count in (1, 3)]
+    assert range_note(twelve).startswith("16-bit images are dark: their largest sample is 4,660 of 65,535; ")
+    color = _png(2, 1, 16, 2, b"\0" + struct.pack(">6H", 255, 0, 0, 256, 0, 0))
+    assert "sample is 511 of 65,535; data.white=511 makes gray images" in range_note([color])
+    light = (([SAMPLES[None]], None), (twelve, 4095), ([b"", GRAY, NOISE], None))
+    assert [range_note(*each) for each in light] == ["", "", ""]
+    with pytest.raises(ValueError, match=r"no sample above 17 would be black; data.white=255 makes"):
+        range_note([SAMPLES[None, :2]])
 
 
 @pytest.mark.parametrize("kind", [b"zTXt", b"iTXt", b"iCCP"])
@@ -155,13 +155,13 @@ def test_a_png_with_a_long_text_or_profile_is_read_and_stays_upright(kind: bytes
     xmp = b'XML:com.adobe.xmp\0\0\0\0\0<x:xmpmeta tiff:Orientation="6"/>'
     for texts in ((text, b""), (b"", text)):
         data = _png(2, 1, 8, 0, b"\0\5\7", *texts)
-        assert np.asarray(decode_image(data, 1).rgb)[..., 0].tolist() == [[5, 7]]
+        assert np.asarray(decode_image(data, 1))[..., 0].tolist() == [[5, 7]]
         turned = _png(2, 1, 8, 0, b"\0\5\7", texts[0] + _chunk(b"iTXt", xmp), texts[1])
-        assert np.asarray(decode_image(turned, 1).rgb)[..., 0].tolist() == [[5], [7]]
+        assert np.asarray(decode_image(turned, 1))[..., 0].tolist() == [[5], [7]]
 
 
 def test_photographs_of_24_megapixels_are_read_and_the_limit_holds_before_decoding() -> None:
-    assert decode_image(_encode(Image.new("L", (6000, 4000)), "JPEG"), 32).rgb.size == (750, 500)
+    assert decode_image(_encode(Image.new("L", (6000, 4000)), "JPEG"), 32).size == (750, 500)
     assert image_header(_png(MAX_PIXELS, 1, 8, 0))[:2] == (MAX_PIXELS, 1)
     for limit in (24, 4_000_000):
         with pytest.raises(ValueError, match=rf"above the limit of {limit:,} \(data.max_pixels\)"):
@@ -175,7 +175,7 @@ WIDE = GRAY.astype(np.uint16) * 256 + 17
 
 
 def _number(content: bytes | np.ndarray) -> int:
-    return content_number(content, decode_image(content, 1).rgb)
+    return content_number(content, decode_image(content, 1))
 
 
 def _blake2b(*parts: bytes) -> int:

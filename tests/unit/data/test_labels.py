@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -40,12 +41,13 @@ def _arrow(path: Path, fields: Fields) -> Path:
     return write_arrow(path / "set.arrow", _columns(fields), rows_per_batch=3)
 
 
+def _samples(fields: Fields) -> list[tuple[str, bytes]]:
+    rows = [json.dumps({name: values[i] for name, values in fields.items()}).encode() for i in range(4)]
+    return [each for i in range(4) for each in ((f"{i}.png", IMAGES[i]), (f"{i}.json", rows[i]))]
+
+
 def _tar(path: Path, fields: Fields) -> Path:
-    rows = ({name: values[i] for name, values in fields.items()} for i in range(4))
-    samples = [
-        ((f"{i}.png", IMAGES[i]), (f"{i}.json", json.dumps(row).encode())) for i, row in enumerate(rows)
-    ]
-    return write_tar(path / "set.tar", [member for sample in samples for member in sample])
+    return write_tar(path / "set.tar", _samples(fields))
 
 
 def _folder(path: Path, fields: Fields) -> Path:
@@ -78,7 +80,6 @@ EVERYWHERE: list[tuple[Fields, str | None, list[int] | None, tuple[str, ...]]] =
     ({"image_id": IDS}, None, None, ()),
     ({"label": [1, None, 0, 0]}, None, None, ()),
     ({"label": PETS, "kind": TWICE}, "kind", TWICE, ("0", "1", "2", "3")),
-    ({"label": TWICE, "pet": PETS}, "pet", PET_INDICES, ("cat", "cow", "dog")),
 ]
 
 
@@ -87,18 +88,18 @@ EVERYWHERE: list[tuple[Fields, str | None, list[int] | None, tuple[str, ...]]] =
 def test_every_format_reads_the_same_values_as_labels(
     tmp_path: Path, kind: str, fields: Fields, wanted: str | None, labels: list[int] | None, classes: tuple
 ) -> None:
-    source = read(WRITERS[kind](tmp_path, fields), wanted)
-    assert found(source) == (labels, classes)
+    """Of metadata.csv, which may not be of labels, a column is read if it is named."""
+    path = WRITERS[kind](tmp_path, fields)
+    named = "label" if kind == "CSV" and "label" in fields else None
+    assert found(read(path, wanted or named)) == (labels, classes)
 
 
 TABLES: list[tuple[Fields, str | None, str]] = [  # the column of labels, and what is said of others
     ({"label": TWICE, "caption": PETS}, "label", ""),
     ({"class": TWICE, "image_id": IDS}, "class", ""),
-    ({"fine_label": TWICE, "coarse_label": [0, 1, 0, 1]}, "fine_label", ""),
     ({"species": TWICE, "age": [1, 2, 1, 2], "pet": PETS}, None, "may hold labels: species, age, pet; data."),
-    ({"label": [1.5, 2.0, 1.0, 1.0]}, None, "no labels are read; columns that may hold labels: label;"),
+    ({"label": [1.5, 2.0, 1.0, 1.0]}, None, "1 of 4 train images of dataset 'set' have no label"),
     ({"label": [[1], [2], [1], [2]], "pet": PETS}, None, "may hold labels: pet;"),
-    ({"labels": [2, 1, None, 1]}, None, "1 of 4 train images of dataset 'set' have no label"),
 ]
 
 
@@ -108,8 +109,8 @@ def test_a_table_says_which_columns_may_hold_labels(
 ) -> None:
     source = read(_parquet(tmp_path, fields))
     assert found(source)[0] == (fields[column] if column else None)
-    assert note in "".join(source.label_notes)
-    assert bool(source.label_notes) == bool(note)
+    assert note in "".join(source.notes)
+    assert bool(source.notes) == bool(note)
 
 
 def test_of_class_labels_one_with_a_known_name_is_read_and_the_others_are_named(tmp_path: Path) -> None:
@@ -118,48 +119,50 @@ def test_of_class_labels_one_with_a_known_name_is_read_and_the_others_are_named(
     pq.write_table(_columns({"label": TWICE, **columns}, kinds), tmp_path / "set.parquet")
     source = read(tmp_path / "set.parquet")
     assert found(source) == ([1, 0, 1, 0], ("hen", "ape"))
-    assert "of column 'fine_label'; columns that may hold labels: coarse;" in source.label_notes[0]
+    assert "of column 'fine_label'; columns that may hold labels: coarse;" in source.notes[0]
     kinds["fine_label"]["names"] = ["ape", "hen"]
     pq.write_table(_columns({"fine_label": [1, 0, 1, 0]}, kinds), tmp_path / "set-2.parquet")
     assert "set.parquet has other columns or classes than" in refusal(read, tmp_path)
 
 
-def labels_of(source: Source) -> dict[str, list[int]]:
-    return {name: each.labels.tolist() for name, each in source.splits.items() if each.labels is not None}
-
-
 def test_a_class_is_the_same_in_all_splits_and_shards(tmp_path: Path) -> None:
-    for name, first in (("train-0", "dog"), ("train-1", "ant"), ("test-0", "eel")):
-        pq.write_table(_columns({"label": [first, *PETS[1:]]}), tmp_path / f"{name}.parquet")
+    for name, labels in (("train-0", PETS), ("train-1", ["ant", 7, "cat", "cat"]), ("test-0", TWICE)):
+        write_tar(tmp_path / f"{name}.tar", _samples({"label": labels}))
     source = read(tmp_path)
-    assert source.classes == ("ant", "cat", "cow", "dog", "eel")
-    assert labels_of(source) == {"train": [3, 1, 3, 2, 0, 1, 3, 2], "test": [4, 1, 3, 2]}
+    assert source.classes == ("1", "3", "7", "ant", "cat", "cow", "dog")
+    assert source.splits["train"].labels.tolist() == [6, 4, 6, 5, 3, 2, 4, 4]
+    assert source.splits["test"].labels.tolist() == [1, 0, 1, 0]
 
 
-def test_class_folders_win_over_metadata_unless_a_column_is_named(tmp_path: Path, draw: Draw) -> None:
+def test_labels_of_metadata_are_those_of_its_files_in_all_folders(tmp_path: Path, draw: Draw) -> None:
     for name in ("train/cat/0.png", "train/dog/1.png", "test/cat/2.png"):
         draw(tmp_path / name)
     (tmp_path / "metadata.csv").write_text('file_name,label,text\ntest/cat/2.png,b,"two\nlines"\n')
     (tmp_path / "train" / "metadata.csv").write_text("file_name,label\ncat/0.png,b\ndog/1.png,a\n")
     plain, named = read(tmp_path), read(tmp_path, "label")
     assert (plain.classes, named.classes) == (("cat", "dog"), ("a", "b"))
-    assert plain.label_notes == (
-        "labels are the names of folders; data.label_column=NAME reads a column of metadata.csv",
-    )
-    assert labels_of(named) == {"train": [1, 0], "test": [1]}
+    assert plain.notes[0] == "metadata.csv may hold labels; data.label_column=NAME reads a column of it"
+    assert [each.labels.tolist() for each in named.splits.values()] == [[1, 0], [1]]
     (tmp_path / "metadata.csv").write_text("file_name,label\ntest/cat/2.png,c\n")
     assert read(tmp_path).content_hash == plain.content_hash
     assert read(tmp_path, "label").content_hash != named.content_hash
 
 
 REFUSED: list[tuple[str, str | None, str | None, str]] = [
-    ("Parquet", "breed", None, "has no column 'breed'; its columns: img, label, pet"),
-    ("Parquet", "img", None, "column 'img' has no labels; allowed: whole numbers, strings and booleans"),
+    ("Parquet", "breed", None, "has no column 'breed' of labels; allowed: label, pet"),
+    ("Parquet", "img", None, "has no column 'img' of labels; allowed: label, pet"),
     ("Parquet", None, "mask", "has no image column 'mask' of {bytes, path}"),
-    ("tar", "breed", None, "column 'breed' has no labels"),
-    ("CSV", "breed", None, "has no column 'breed'; its columns: label, pet"),
-    ("CSV", None, "name", "has no column 'name'; its columns: file_name, label, pet"),
-    ("CSV", None, "pet", "metadata.csv names no image of folder"),
+    (
+        "tar",
+        "breed",
+        None,
+        "column 'breed' of 'set' has no label for each training image; no labels are read",
+    ),
+    ("CSV", "breed", None, "has no column 'breed'; its columns: file_name, label, pet"),
+    ("CSV", "pet", "name", "has no column 'name'; its columns: file_name, label, pet"),
+    ("CSV", "pet", "label", "column 'pet' of '"),
+    ("CSV", None, "label", "has no columns that data.label_column or data.image_column names"),
+    ("array", "label", None, "'set' has no columns that data.label_column or data.image_column names"),
 ]
 
 
@@ -167,24 +170,17 @@ REFUSED: list[tuple[str, str | None, str | None, str]] = [
 def test_a_column_that_is_not_there_is_refused(
     tmp_path: Path, kind: str, label: str | None, image: str | None, message: str
 ) -> None:
-    path = WRITERS[kind](tmp_path, {"label": TWICE, "pet": PETS})
-    assert message in refusal(read, path, label, image)
+    path = WRITERS[kind](tmp_path, {"label": TWICE, "pet": PETS}) if kind in WRITERS else tmp_path / "set.npz"
+    np.savez(tmp_path / "set.npz", x_train=np.zeros((2, 4, 4), np.uint8), y_train=[0, 1])
+    assert message in refusal(lambda: load(path, label_column=label, image_column=image))
 
 
-def test_metadata_that_cannot_be_read_is_noted_unless_a_column_is_named(tmp_path: Path, draw: Draw) -> None:
-    folder = draw(tmp_path / "photos" / "0.png").parent
-    assert "has no metadata.csv with a column 'label'" in refusal(read, folder, "label")
-    (folder / "metadata.csv").write_text("")
-    assert "no labels are read: file " in read(folder).label_notes[0]
-    assert "metadata.csv cannot be read: Empty CSV file" in refusal(read, folder, "label")
-
-
-@pytest.mark.parametrize("kind", WRITERS)
+@pytest.mark.parametrize("kind", ["Parquet", "Arrow", "tar"])
 def test_the_image_column_belongs_to_the_cache_key_and_the_label_column_to_the_fingerprint(
     tmp_path: Path, kind: str
 ) -> None:
     path = WRITERS[kind](tmp_path, {"label": TWICE, "pet": PETS})
-    image = {"tar": "png", "CSV": "file_name"}.get(kind, "img")
+    image = "png" if kind == "tar" else "img"
     changes = [{}, {"label_column": "label"}, {"label_column": "pet"}, {"image_column": image}]
     assert len({load(path, holdout=0.0, **each).fingerprint for each in changes}) == 4
 
@@ -197,9 +193,9 @@ def test_a_second_image_is_read_if_it_is_named(tmp_path: Path) -> None:
         assert [*read(tmp_path / f"set.{name}", None, column).splits["train"].images()] == expected
 
 
-def test_what_needs_labels_names_the_columns_that_may_hold_them(tmp_path: Path) -> None:
-    images = load(_parquet(tmp_path, {"image_id": IDS}), holdout=0.0)
-    assert images.notes == images.label_notes
+@pytest.mark.parametrize("kind", ["Parquet", "tar"])
+def test_what_needs_labels_names_the_columns_that_may_hold_them(tmp_path: Path, kind: str) -> None:
+    images = load(WRITERS[kind](tmp_path, {"image_id": IDS}), holdout=0.0)
     assert refusal(images.require_labels, "probe") == (
         f"probe needs labels; dataset 'set' has none in train: {images.notes[0]}"
     )

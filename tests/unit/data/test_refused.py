@@ -48,9 +48,9 @@ def _samples(*members: tuple[str, bytes]) -> Content:
 
 
 REFUSED: list[tuple[Content, str]] = [
-    ({"notes.txt": b""}, "has no images; allowed suffixes: .jpg .jpeg .jpe .jfif .png"),
+    ({"notes.txt": b""}, "has no images; allowed suffixes: .apng "),
     ({"test/a.png": b""}, "has no split train, only test"),
-    ({"train/a.png": b"", "test/notes.txt": b""}, "test has no images; allowed suffixes: "),
+    ({"train/a.png": b"", "test/notes.txt": b""}, "has no images of test; allowed suffixes: "),
     (dict.fromkeys(["cat/a.png", "b.png"], b""), "images next to its sub-folders (b.png) and inside them"),
     ({"set.npz": {"x_test": IMAGES}}, "has no split train, only test"),
     ({"set.npz": {"mean": IMAGES}}, "it has no array x_train of images; its arrays: mean"),

@@ -109,7 +109,7 @@ def labels_of(split: SourceSplit) -> list[int]:
 
 
 def decoded(images: Iterable[RawImage]) -> list[object]:
-    return [np.asarray(decode_image(read_content(image), 8).rgb).tolist() for image in images]
+    return [np.asarray(decode_image(read_content(image), 8)).tolist() for image in images]
 
 
 @pytest.mark.parametrize("name", SOURCES)
@@ -183,7 +183,7 @@ def test_identifiers_become_classes_that_keep_them_as_names() -> None:
     assert _labeled({"train": [0, 2, 2]}).classes == ("0", "1", "2")
     assert labels_of(_labeled({"train": [1, 0]}, ["cat", "dog"]).splits["train"]) == [1, 0]
     numbers = "labels of dataset 'set' are 4 different numbers from 3 to 1099511627776"
-    assert source.label_notes[0].startswith(numbers)
+    assert source.notes[0].startswith(numbers)
 
 
 @pytest.mark.parametrize(
@@ -200,8 +200,8 @@ def test_labels_that_cannot_be_classes_are_left_out_with_a_note(
 ) -> None:
     source = _labeled({"train": labels, "test": [0]}, names)
     assert source.splits["train"].labels is None
-    assert note in "".join(source.label_notes)
-    assert bool(source.label_notes) == bool(note)
+    assert note in "".join(source.notes)
+    assert bool(source.notes) == bool(note)
 
 
 def test_only_files_that_changed_are_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
