@@ -22,7 +22,10 @@ def igpt_numbers() -> str:
     """Return Image GPT's published accuracies and errors next to those of small networks."""
     small, large = read("transfer-cifar10.json")["runs"]["ar"], read("cifar10-tiny-ar.json")
     bert = read("cifar10-tiny-bert.json")
-    few = [small["low_data"][name] for name in ("trained", "raw pixels")]
+    few = [
+        [f"{each['mean']:.1%} ± {each['std']:.1%}" for each in small["low_data"][name]]
+        for name in ("trained", "raw pixels")
+    ]
     losses = ", ".join(f"{row.cells[tables.LOSS].number:g}" for row in tables.IGPT_FIGURE_3)
     probe, finetuned = (
         published(rows, "iGPT-L", "cifar10", tables.ACCURACY)
@@ -40,7 +43,7 @@ def igpt_numbers() -> str:
             (
                 f"CIFAR-10, {count:,} labels, test error",
                 f"{published(tables.IGPT_TABLE_4, 'iGPT-L', 'cifar10', f'{count:,} labels')} (L)",
-                f"{error(trained)} (16×16); raw pixels {error(pixels)}",
+                f"{trained} (16×16); raw pixels {pixels}",
             )
             for count, trained, pixels in zip(tables.NUM_LABELS, *few, strict=True)
         ),
@@ -55,10 +58,6 @@ def igpt_numbers() -> str:
         "claims."
     )
     return table(("measurement", "published", "isopix, `igpt.tiny`"), rows) + f"\n{note}\n"
-
-
-def error(found: dict[str, Any]) -> str:
-    return f"{found['mean']:.1%} ± {found['std']:.1%}"
 
 
 def accuracy(run: dict[str, Any]) -> str:

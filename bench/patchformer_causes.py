@@ -1,116 +1,93 @@
 """Why a tiny PatchFormer that was pre-trained is less accurate than one from scratch: one cause at a time.
 
-python bench/patchformer_causes.py --data flowers5 --out runs/causes               # runs what is missing
-python bench/patchformer_causes.py --data flowers5 --out runs/causes --only rate   # one cause
+python bench/patchformer_causes.py --data flowers5 --out runs/causes             # runs what is missing
+python bench/patchformer_causes.py --data flowers5 --out runs/causes --only lr   # one cause
+python bench/patchformer_causes.py --out runs/causes --collect                   # writes bench/results
 
 An hour on one core. Each cause has three seeds, each with its own pre-training and draw of the labels, paired
 with training from scratch with the same labels, settings and steps. Runs of equal settings are shared; the
-same command resumes an interrupted benchmark. A finished cause is written to bench/results.
+same command resumes an interrupted benchmark.
 """
 
-import argparse
-import json
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from cells import RESULTS, read, threads
-from commands import SEEDS, environment, finished, pretraining_results, spread, test_metrics, train
+from commands import SEEDS, environment, finished, pretraining_results, run_benchmark, test_metrics, train
 from patches import FINETUNING, LABELS, STEPS
 
 from isopix.core.stats import mean_half_width
 from isopix.core.text import mean_and_std
 
-RECIPE = "patchformer.tiny"
-FOLDER = RESULTS / "patchformer-causes"
+RESULT, RECIPE = RESULTS / "patchformer-causes.json", "patchformer.tiny"
 PRETRAINING = ("steps=2500", "evaluate_every=500", "num_test_images=10000")
-
-
-@dataclass(frozen=True)
-class Cause:
-    """Settings of pre-training and of fine-tuning, also from scratch, that differ from the first cause's."""
-
-    title: str
-    pretraining: tuple[str, ...] = ()
-    finetuning: tuple[str, ...] = ()
-
-
-CAUSES = {
-    "none": Cause("as in the results above, with shorter pre-training"),
-    "steps": Cause("four times the steps", (), ("steps=600", "evaluate_every=100")),
-    "rate": Cause("five times the learning rate", (), ("lr=1e-3",)),
-    "whole-images": Cause("no patches masked in fine-tuning", (), ("mask_ratio=0",)),
-    "mask-ratio": Cause("a third of the patches masked in pre-training", ("objective.mask.ratio=0.33",)),
-    "decoder-input": Cause("decoder input u + X + Y", ("objective.corruption.norm_positions=false",)),
+# What is changed, and the settings of pre-training and of fine-tuning, which are those from scratch too.
+CAUSES: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
+    "none": ("as in the results above, with shorter pre-training", (), ()),
+    "steps": ("four times the steps", (), ("steps=600", "evaluate_every=100")),
+    "lr": ("five times the learning rate", (), ("lr=1e-3",)),
+    "whole-images": ("no patches masked in fine-tuning", (), ("mask_ratio=0",)),
+    "mask-ratio": ("a third of the patches masked in pre-training", ("objective.mask.ratio=0.33",), ()),
+    "decoder-input": ("decoder input u + X + Y", ("objective.corruption.norm_positions=false",), ()),
 }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--data", required=True)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--only", choices=CAUSES)
-    options = parser.parse_args()
-    FOLDER.mkdir(exist_ok=True)
-    for name in [options.only] if options.only else CAUSES:
-        runs = [run(CAUSES[name], seed, options.data, options.out) for seed in SEEDS]
-        (FOLDER / f"{name}.json").write_text(json.dumps(collect(CAUSES[name], runs), indent=2) + "\n")
+    run_benchmark(__doc__, names=list(CAUSES), result=RESULT, run=run, collect=collect)
 
 
-def run(cause: Cause, seed: int, data: str, out: Path) -> tuple[Path, Path, Path]:
-    """Return the runs of a seed that were missing or not: pre-trained, fine-tuned and from scratch."""
-    given = ("--data", data, "--seed", str(seed))
-    pretrained = out / name_of("pretrained", cause.pretraining, seed)
-    tuned = out / name_of("finetuned", (*cause.pretraining, *cause.finetuning), seed)
-    scratch = out / name_of("scratch", cause.finetuning, seed)
-    train(pretrained, "pretrain", RECIPE, *PRETRAINING, *cause.pretraining, *given)
-    words = (*FINETUNING, STEPS["patchformer"], *cause.finetuning, "--labels", LABELS, "--subset", str(seed))
-    for path, source in ((tuned, str(pretrained)), (scratch, RECIPE)):
-        train(path, "finetune", source, *words, *given)
-    return pretrained, tuned, scratch
+def run(names: Sequence[str], seeds: Sequence[int], data: str, out: Path) -> None:
+    """Pre-train, fine-tune, and train from scratch with the settings of each cause."""
+    for name, seed in ((name, seed) for name in names for seed in seeds):
+        _, before, after = CAUSES[name]
+        pretrained, *tuned = folders(out, name, seed)
+        given = ("--data", data, "--seed", str(seed))
+        train(pretrained, "pretrain", RECIPE, *PRETRAINING, *before, *given)
+        words = (*FINETUNING, STEPS["patchformer"], *after, "--labels", LABELS, "--subset", str(seed))
+        for path, source in zip(tuned, (str(pretrained), RECIPE), strict=True):
+            train(path, "finetune", source, *words, *given)
 
 
-def name_of(kind: str, settings: tuple[str, ...], seed: int) -> str:
-    return "-".join([kind, *(each.replace("=", "-") for each in settings), str(seed)])
+def folders(out: Path, name: str, seed: int) -> list[Path]:
+    """Return the runs that are pre-trained, fine-tuned and from scratch, which causes may share."""
+    _, before, after = CAUSES[name]
+    kinds = {"pretrained": before, "finetuned": before + after, "scratch": after}
+    return [out / "-".join([kind, *words, str(seed)]).replace("=", "-") for kind, words in kinds.items()]
 
 
-def collect(cause: Cause, runs: list[tuple[Path, Path, Path]]) -> dict[str, Any]:
-    """Return the test accuracies of both, and the loss of pre-training."""
-    assert all(map(finished, [path for paths in runs for path in paths]))
-    pretrained, tuned, scratch = zip(*runs, strict=True)
-    return {
-        "title": cause.title,
-        "settings": [*cause.pretraining, *cause.finetuning],
-        "finetuned": spread([test_metrics(path)["accuracy"] for path in tuned]),
-        "scratch": spread([test_metrics(path)["accuracy"] for path in scratch]),
-        **pretraining_results(pretrained),
-        **environment(pretrained[0]),
-    }
+def collect(out: Path) -> dict[str, Any]:
+    """Return the test accuracies, and the loss of pre-training, of causes that have all runs."""
+    runs: dict[str, Any] = {}
+    for name in CAUSES:
+        pretrained, *tuned = zip(*(folders(out, name, seed) for seed in SEEDS), strict=True)
+        if all(finished(path) for paths in tuned for path in paths):
+            accuracies = [[test_metrics(path)["accuracy"] for path in paths] for paths in tuned]
+            runs[name] = (
+                {"accuracies": accuracies} | pretraining_results(pretrained) | environment(pretrained[0])
+            )
+    return {"runs": runs}
 
 
 def causes() -> str:
     """Return a row for each cause that is measured."""
-    found = [read(f"{FOLDER.name}/{name}.json") for name in CAUSES if (FOLDER / f"{name}.json").is_file()]
-    if not found:
+    runs = read(RESULT.name)["runs"] if RESULT.is_file() else {}
+    if not runs:
         return "Not measured yet with this version.\n"
-    rows = [
-        "| changed | fine-tuned | from scratch | difference, points (95 % interval) | pre-training loss |",
-        "|---|---|---|---|---|",
-    ]
-    for each in found:
-        tuned, scratch = each["finetuned"]["values"], each["scratch"]["values"]
+    columns = ("fine-tuned", "from scratch", "difference, points (95 % interval)", "pre-training loss")
+    rows = [f"| changed | {' | '.join(columns)} |", "|---" * 5 + "|"]
+    for name, each in runs.items():
+        tuned, scratch = each["accuracies"]
         differences = 100 * (np.array(tuned) - np.array(scratch))
-        half = mean_half_width(differences)
-        cells = [mean_and_std(tuned), mean_and_std(scratch), f"{differences.mean():+.1f} ± {half:.1f}"]
-        loss, free = (each[name]["mean"] for name in ("loss_nats", "baseline_nats"))
-        rows.append(f"| {each['title']} | {' | '.join(cells)} | {loss:.3f} (best baseline {free:.3f}) |")
-    first = found[0]
+        difference = f"{differences.mean():+.1f} ± {mean_half_width(differences):.1f}"
+        loss, free = (each[key]["mean"] for key in ("loss_nats", "baseline_nats"))
+        cells = [mean_and_std(tuned), mean_and_std(scratch), difference, f"{loss:.3f} (baseline {free:.3f})"]
+        rows.append(f"| {CAUSES[name][0]} | {' | '.join(cells)} |")
+    first = next(iter(runs.values()))
     seen, machine = f"{first['images_seen']:,}", f"{threads(first)} of {first['device']}"
     return "\n".join(rows) + (
-        f"\n\n{first['finetuned']['n']} seeds, each with its own pre-training on {seen} images and draw "
+        f"\n\n{len(SEEDS)} seeds, each with its own pre-training on {seen} images and draw "
         f"of {LABELS} of the labels, paired; isopix {first['isopix']}, {machine}.\n"
     )
 

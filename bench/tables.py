@@ -30,7 +30,7 @@ from study_table import (
     study_tiny,
 )
 
-from isopix.core.text import mean_and_std
+from isopix.core.text import count_of, mean_and_std
 
 ROOT = Path(__file__).parents[1]
 PAGES = [
@@ -103,7 +103,7 @@ def score(record: dict[str, Any]) -> str:
 def transfer() -> str:
     """Return the accuracies of small pre-trained networks, and their low-data errors."""
     runs = read("transfer-cifar10.json")["runs"]
-    titles = [f"{KINDS[name]}, {counted(len(run['probes']), 'seed')}" for name, run in runs.items()]
+    titles = [f"{KINDS[name]}, {count_of(len(run['probes']), 'seed')}" for name, run in runs.items()]
     rows = [f"| test accuracy | {' | '.join(titles)} |", "|---|" + "---|" * len(titles)]
     for title, probed in PROBES.items():
         values = [
@@ -182,14 +182,9 @@ def design(run: dict[str, Any]) -> str:
         run["finetuning"]["labeled"],
     )
     labels = (
-        f"{counted(draws, 'balanced draw')} of {labeled:,} labels ×" if draws else f"all {labeled:,} labels,"
+        f"{count_of(draws, 'balanced draw')} of {labeled:,} labels ×" if draws else f"all {labeled:,} labels,"
     )
-    return f"{labels} {counted(seeds, 'pre-training seed')}"
-
-
-def counted(count: int, noun: str) -> str:
-    """Format a number of things: `1 seed`, `3 seeds`."""
-    return f"{count} {noun}{'s' * (count != 1)}"
+    return f"{labels} {count_of(seeds, 'pre-training seed')}"
 
 
 def error_cells(results: list[dict[str, Any]]) -> str:
