@@ -39,7 +39,10 @@ MAX_NAME = 50  # characters of a dataset's name, which becomes part of file name
 FILE_INDEX = "file-hashes-1.sqlite"  # in the cache
 MAX_NAMED = 5  # unreadable files in messages
 MEASURED = 16  # training images, of whose samples the largest is found
-UNLABELED = "in a folder, put images of each class in a sub-folder; in an .npz file, give y_train and y_test"
+UNLABELED = (
+    "put images of each class in a sub-folder, give y_train and y_test in an .npz file, or name a column of "
+    "a table or a field of a tar file's .json by data.label_column"
+)
 MAX_BAD_FRACTION = 0.01  # of all images; above it the dataset itself is probably wrong
 
 

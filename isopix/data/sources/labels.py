@@ -19,10 +19,10 @@ METADATA = "metadata.csv"
 
 
 def find_label(
-    where: str, schema: pa.Schema, typed: Collection[str] = (), wanted: str | None = None
+    where: str, schema: pa.Schema, typed: Sequence[str], wanted: str | None
 ) -> tuple[str | None, tuple[str, ...]]:
     """Return the column `wanted`, or else one with a name of labels, or the only one that is typed as labels;
-    and the others that may hold labels, unless one without a type was found.
+    and a note of others that may hold labels, unless one without a type was found.
 
     Raises ValueError if there is no column `wanted` of labels.
     """
@@ -33,17 +33,12 @@ def find_label(
         return wanted, ()
     named = [name for name in LABEL_NAMES if name in (typed or columns)]
     label = next(iter(named or (typed if len(typed) == 1 else ())), None)
-    others = columns if label is None else typed
-    return label, tuple(each for each in others if each != label)
-
-
-def unread_note(label: str | None, others: Sequence[str]) -> tuple[str, ...]:
-    """Return a note of columns that may hold labels and are not read, if there are any."""
+    others = [each for each in (columns if label is None else typed) if each != label]
     if not others:
-        return ()
+        return label, ()
     read = f"labels are those of column '{label}'" if label else "no labels are read"
     names = ", ".join(others[:MAX_LISTED])
-    return (f"{read}; columns that may hold labels: {names}; data.label_column=NAME chooses one",)
+    return label, (f"{read}; columns that may hold labels: {names}; data.label_column=NAME chooses one",)
 
 
 def _may_be_label(kind: pa.DataType) -> bool:

@@ -30,7 +30,7 @@ from isopix.data.sources.base import (
     source_of_files,
 )
 from isopix.data.sources.folder import has_images
-from isopix.data.sources.labels import find_label, unread_note
+from isopix.data.sources.labels import find_label
 from isopix.storage.atomic import read_json
 
 ROWS_PER_BATCH = 256  # of Parquet, read at a time
@@ -52,12 +52,12 @@ class ColumnTable(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """The columns of images and labels of a table, others of labels, and the class names in its metadata."""
+    """The columns of images and labels of a table, the class names in its metadata, and what is not read."""
 
     image: str
     label: str | None
-    others: tuple[str, ...]
     names: tuple[str, ...]
+    notes: tuple[str, ...]
 
 
 def read_parquet(path: Path, options: ReadOptions) -> Source:
@@ -82,7 +82,7 @@ def _read(path: Path, files: Files, opened: Callable[[Path], ColumnTable], optio
     splits, columns = splits_of(tables, options)
     outside = _outside(chain(*tables.values()), columns.image)
     source = source_of_files(path, chain(*files.values()), splits, columns.names, options, outside)
-    return replace(source, notes=(*source.notes, *unread_note(columns.label, columns.others)))
+    return replace(source, notes=(*source.notes, *columns.notes))
 
 
 def splits_of(
@@ -125,8 +125,8 @@ def _columns(table: ColumnTable, options: ReadOptions) -> Columns:
     features = _features(table)
     integers = [field.name for field in table.schema if pa.types.is_integer(field.type)]
     typed = [name for name in integers if features.get(name, {}).get("_type") == "ClassLabel"]
-    label, others = find_label(str(table.path), table.schema, typed, options.label_column)
-    return Columns(_image_column(table, options), label, others, _class_names(table, label))
+    label, notes = find_label(str(table.path), table.schema, typed, options.label_column)
+    return Columns(_image_column(table, options), label, _class_names(table, label), notes)
 
 
 def _class_names(table: ColumnTable, column: str | None) -> tuple[str, ...]:

@@ -6,11 +6,9 @@ import re
 import tarfile
 from array import array
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import chain, groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -28,7 +26,7 @@ from isopix.data.sources.base import (
     source_of_files,
 )
 from isopix.data.sources.folder import has_images
-from isopix.data.sources.labels import LABEL_NAMES, label_of, unread_note
+from isopix.data.sources.labels import LABEL_NAMES, label_of
 from isopix.storage.atomic import read_regular
 
 CLASS_NAMES = "classnames.txt"  # beside the shards, one a line, as CLIP benchmark's datasets have it
@@ -53,9 +51,7 @@ def read_tar(path: Path, options: ReadOptions) -> Source:
         with naming(f"file {class_names} of class names"):
             classes = read_regular(class_names).decode().splitlines()
     read = chain(*files.values(), [class_names] if classes else [])
-    source = source_of_files(path, read, splits, classes, options)
-    others = [] if source.classes else _fields_of_labels(files["train"][0])
-    return replace(source, notes=(*source.notes, *unread_note(None, others)))
+    return source_of_files(path, read, splits, classes, options)
 
 
 def _shard(path: Path, options: ReadOptions) -> SourceSplit:
@@ -63,8 +59,7 @@ def _shard(path: Path, options: ReadOptions) -> SourceSplit:
     with naming(f"tar file {path}"), _open(path) as archive:
         for key, parts in _samples(archive):
             image = _image(key, parts, options.image_column)
-            with naming(f"label of sample '{key}'"):
-                label = _label(archive, parts, options.label_column)
+            label = _label(archive, parts, options.label_column)
             if image is None and label is None:
                 continue  # a note beside the samples
             names.append(key if image is None else image.name)
@@ -132,30 +127,18 @@ def _image(key: str, parts: Parts, wanted: str | None) -> tarfile.TarInfo | None
 
 
 def _label(archive: tarfile.TarFile, parts: Parts, wanted: str | None) -> int | str | None:
-    if "cls" in parts and wanted is None:
-        text = _read(archive, parts, "cls").strip()
-        return int(text) if re.fullmatch(r"[-+]?\d{1,18}", text) else text or None
-    fields = _fields(archive, parts)
-    labels = (label_of(fields.get(name)) for name in ([wanted] if wanted else LABEL_NAMES))
+    kind = "cls" if "cls" in parts and wanted is None else "json"
+    file = archive.extractfile(parts[kind]) if kind in parts else None
+    if file is None:
+        return None
+    with naming(f"file '{parts[kind].name}'"):
+        text = file.read().decode().strip()
+        if kind == "cls":
+            return int(text) if re.fullmatch(r"[-+]?\d{1,18}", text) else text or None
+        fields = json.loads(text)
+    names = (wanted,) if wanted else LABEL_NAMES
+    labels = [label_of(fields.get(name)) for name in names] if isinstance(fields, dict) else []
     return next((each for each in labels if each is not None), None)
-
-
-def _fields(archive: tarfile.TarFile, parts: Parts) -> dict[str, Any]:
-    found = json.loads(_read(archive, parts, "json")) if "json" in parts else None
-    return found if isinstance(found, dict) else {}
-
-
-def _read(archive: tarfile.TarFile, parts: Parts, extension: str) -> str:
-    file = archive.extractfile(parts[extension])
-    assert file is not None, "it is a regular file"
-    return file.read().decode()
-
-
-def _fields_of_labels(path: Path) -> list[str]:
-    """Return the fields of the first sample that may hold labels."""
-    with naming(f"tar file {path}"), _open(path) as archive:
-        fields = next((_fields(archive, parts) for _, parts in _samples(archive)), {})
-    return [name for name, value in fields.items() if label_of(value) is not None]
 
 
 def _claims(path: Path) -> bool:

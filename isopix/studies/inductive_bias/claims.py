@@ -14,14 +14,12 @@ from isopix.core.choices import Pool
 from isopix.studies.claims import Contrast, judge
 from isopix.studies.inductive_bias.contrasts import (
     MAIN_BLOCKS,
-    MEASURES_DIFFER,
     NO_SLOPE,
     accuracy_regime,
     at_equal_loss,
     at_layers,
     best_difference,
     difference,
-    direction,
     encoding_difference,
     falling_loss,
     layer_range,
@@ -163,10 +161,12 @@ def _preservation(evidence: StudyEvidence) -> Iterable[Contrast]:
             name: difference(evidence, (better, worse), partial(red, name), only=("pix2vec", depth))
             for name in ("distance_preservation", "local_similarity")
         }
-        agree = len(set(map(direction, found.values()))) == 1
+        alone = [make_contrast(evidence, "", "", each) for each in found.values()]
+        agree = len({each.tested(each.refuting_p).verdict for each in alone}) == 1
+        regime = "" if agree else "the other measure of distance does not show the same"
         for name, each in found.items():
             text = f"{name.replace('_', ' ')} of red: {better}-{depth} − {worse}-{depth}"
-            yield make_contrast(evidence, text, "", each, "" if agree else MEASURES_DIFFER)
+            yield make_contrast(evidence, text, "", each, regime)
 
 
 def _reconstructions(evidence: StudyEvidence) -> Iterable[Contrast]:

@@ -19,7 +19,6 @@ from isopix.studies.inductive_bias.evidence import UNKNOWN, Mean, Read, StudyEvi
 from isopix.studies.inductive_bias.results import ContrastRecord, Trial, network_name
 
 MAIN_BLOCKS = ("conv", "mixer", "transformer-1")
-MEASURES_DIFFER = "the other measure of distance does not show the same"
 NO_SLOPE = "accuracy does not clearly fall with the loss"
 NOT_ABOVE = "no block of these is, averaged over its networks, clearly above its baselines"
 NOT_BELOW = (
@@ -77,14 +76,6 @@ def difference(
     if only is None:
         return evidence.mean(evidence.kinds(*blocks), find)
     return evidence.mean([only], find, evidence.noise(blocks, read))
-
-
-def direction(found: Mean) -> int:
-    """Return 1 or -1 where the 95 % interval is above or below zero, else 0."""
-    estimate = found.estimate
-    if estimate is None or abs(estimate.mean) <= estimate.half_width():
-        return 0
-    return 1 if estimate.mean > 0 else -1
 
 
 def best_difference(

@@ -122,7 +122,7 @@ def table2(setup: Setup) -> Sequence[MeasuredRow]:
     for name in ("igpt-s", "igpt-m", "igpt-l", "igpt-l-48", "igpt-xl"):
         network, method = igpt_network(setup, name), f"iGPT-{name.split('-')[1].upper()}"
         joined = {"concat": CONCAT} if name == "igpt-xl" else {}
-        trial = igpt_probe(setup, network, data, sgd=True, **joined)
+        trial = igpt_probe(setup, network, data, method="sgd", **joined)
         own, width = network_cost(network.recipe).parameters / 1e6, network.recipe.model.width
         sizes = {pub.IR: image_size_of(network), pub.PARAMETERS: f"{own:,.2f}"}
         cells: dict[str, Cell | str] = {**sizes, pub.FEATURES: f"{width:,}", pub.ACCURACY: Cell(trial, BEST)}
@@ -265,12 +265,12 @@ def figure4(setup: Setup) -> Sequence[MeasuredRow]:
     rows = list[MeasuredRow]()
     for data in setup.datasets("cifar10", "imagenet-1k"):
         large, bert = igpt_network(setup, "igpt-l"), igpt_network(setup, "igpt-l-bert")
-        shared = {} if data == pub.IMAGENET else {"refit_on_validation": True}  # with tables 2 and 1
-        probe = igpt_probe(setup, large, data, **shared)
+        sgd: dict[str, object] = {"method": "sgd"} if data == pub.IMAGENET else {}
+        probe = igpt_probe(setup, large, data, **(sgd or {"refit_on_validation": True}))
         tuned = igpt_finetune(setup, large, data)
         cells: dict[str, Cell | str] = {pub.PROBE: Cell(probe, BEST), pub.FINETUNED: Cell(tuned, TUNED)}
         rows.append(MeasuredRow("autoregressive", data, large, cells))
-        probe = igpt_probe(setup, bert, data, mask_ensemble=NUM_MASKS)
+        probe = igpt_probe(setup, bert, data, **sgd, mask_ensemble=NUM_MASKS)
         tuned = igpt_finetune(setup, bert, data, masks=NUM_MASKS)
         cells = cells_of(probe, {pub.PROBE: BEST_OF_ONE, pub.PROBE_VOTE: BEST})
         cells |= cells_of(tuned, {pub.FINETUNED: TUNED_OF_ONE, pub.FINETUNED_VOTE: TUNED})

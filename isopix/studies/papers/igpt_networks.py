@@ -6,7 +6,6 @@ from isopix.model.blocks.transformer import TransformerSpec
 from isopix.objectives.objectives import Masked
 from isopix.probing.evaluators import LinearProbe
 from isopix.recipes import igpt
-from isopix.recipes.published import IMAGENET
 from isopix.recipes.recipe import Recipe
 from isopix.runs.series import lr_grid
 from isopix.studies.papers.protocol import Setup, slug
@@ -65,14 +64,10 @@ def igpt_network(setup: Setup, name: str) -> Pretrain:
     return replace(network, recipe=network.recipe.updated(evaluators=(probe,)))
 
 
-def igpt_probe(
-    setup: Setup, network: Pretrain, data: str, *, sgd: bool = False, **options: object
-) -> Measure:
-    """Return a probe of every layer: by SGD on ImageNet, or if asked to, else by L-BFGS (section 3.4)."""
-    settings = tuple[str, ...]()
-    if sgd or data == IMAGENET:
-        iterations = setup.choose(tiny=300, small=3000, paper=1_000_000)
-        settings, options = (f"iterations={iterations}",), {"method": "sgd", **options}
+def igpt_probe(setup: Setup, network: Pretrain, data: str, **options: object) -> Measure:
+    """Return a probe of every layer; options as in `isopix.probe`. SGD has the paper's iterations."""
+    iterations = setup.choose(tiny=300, small=3000, paper=1_000_000)
+    settings = (f"iterations={iterations}",) if options.get("method") == "sgd" else ()
     how = "".join(f"-{option.replace('_', '-')}" for option in options)
     name = f"probe-{network.name}-{slug(data)}{how}"
     return Measure(name, network, "probe", setup.probe_data(network, data), options, settings)

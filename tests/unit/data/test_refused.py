@@ -68,7 +68,7 @@ REFUSED: list[tuple[Content, str]] = [
     (_metadata("{"), "the metadata 'huggingface' of "),
     ({"train-0.parquet": table(3), "train-1.parquet": table(3, image="x")}, "1.parquet has other columns"),
     (_samples(("a.png", b""), ("a.jpg", b"")), "sample 'a' has 2 images: png, jpg; allowed: one"),
-    (_samples(("a.png", b""), ("a.json", b"[" * 10**5)), "label of sample 'a' cannot be read"),
+    (_samples(("a.png", b""), ("a.json", b"[" * 10**5)), "file 'a.json' cannot be read"),
     ({"train.tar.gz": gzip.compress(b"")}, "it is compressed, so that no image can be read by itself"),
 ]  # fmt: skip
 

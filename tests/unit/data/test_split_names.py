@@ -1,6 +1,7 @@
 """Names of folders, shards and arrays: the splits that their owners mean, or a refusal with both readings."""
 
 import unicodedata
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from isopix.data.sources.base import ReadOptions, Source, find_reader
 from isopix.data.sources.split_names import SplitReading
 from isopix.verbs.data import data_show
 from tests.unit.data.refusal import refusal
-from tests.unit.data.shards import encoded, save_to_disk, table, write_arrow, write_tar
+from tests.unit.data.shards import encoded, table, write_arrow, write_tar
 from tests.unit.data.test_dataset import load
 from tests.unit.data.test_sources import labels_of
 
@@ -35,16 +36,17 @@ def _images(root: Path, names: str) -> Path:
     return root
 
 
+WRITERS: dict[str, Callable[[Path, int], object]] = {
+    "tar": lambda path, number: write_tar(path, [("a.png", encoded(number))]),
+    "arrow": lambda path, number: write_arrow(path, table(1, seed=number)),
+    "parquet": lambda path, number: pq.write_table(table(1, seed=number), path),
+}
+
+
 def _shards(root: Path, names: str, kind: str) -> Path:
     for number, name in enumerate(names.split()):
-        path = root / f"{name}.{kind}"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if kind == "tar":
-            write_tar(path, [("a.png", encoded(number))])
-        elif kind == "arrow":
-            write_arrow(path, table(1, seed=number))
-        else:
-            pq.write_table(table(1, seed=number), path)
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        WRITERS[kind](root / f"{name}.{kind}", number)
     return root
 
 
@@ -55,22 +57,20 @@ def _arrays(root: Path, names: str) -> Path:
     return root / "set.npz"
 
 
-TRAIN_VAL, TRAIN_TEST = {"train": 1, "validation": 1}, {"train": 1, "test": 1}
-TWO_ONE, ALL = {"train": 2, "test": 1}, {"train": 1, "validation": 1, "test": 1}
-VAL_TWICE = {"train": 1, "validation": 2}
+TRAIN_VAL, TRAIN_TEST, TWO_ONE = (
+    {"train": 1, "validation": 1},
+    {"train": 1, "test": 1},
+    {"train": 2, "test": 1},
+)
+ALL, VAL_TWICE = {"train": 1, "validation": 1, "test": 1}, {"train": 1, "validation": 2}
 
 SHARDS: list[tuple[str, Sizes]] = [
     ("imagenet1k-train-0000 imagenet1k-validation-00", TRAIN_VAL),
     ("cifar10-train-00000-of-00002 cifar10-train-00001-of-00002 cifar10-test-0", TWO_ONE),
-    ("my_train_0 my_val_0 my_test_0", ALL),
-    ("Train-000 Test-000", TRAIN_TEST),
-    ("training-000 testing-000", TRAIN_TEST),
-    ("Train/0 TEST/0", TRAIN_TEST),
+    ("my_train_0 my_eval_0 TEST.0", ALL),
+    ("Training/0 testing-000", TRAIN_TEST),
     ("train-0 dev-0", TRAIN_VAL),
-    ("train.0 eval.0", TRAIN_VAL),
-    ("default/train/0000 default/test/0000", TRAIN_TEST),
     ("x/default/partial-train/0000 x/default/partial-test/0000", TRAIN_TEST),
-    ("data/train-00000-of-00002-0a1b data/train-00001-of-00002-9fe3", {"train": 2}),
     ("test_images-train-0 test_images-test-0", TRAIN_TEST),  # the last of several words
     ("train/0 train/.hidden/0 train/._0", {"train": 1}),
     ("latest-0 trained-0 contest-0 valley-0 device-0", {"train": 5}),
@@ -78,15 +78,11 @@ SHARDS: list[tuple[str, Sizes]] = [
 
 FOLDERS: list[tuple[str, Sizes, list[str]]] = [  # and the classes
     ("Train/dog Train/cat Test/dog", TWO_ONE, ["cat", "dog"]),
-    ("Training/cat Testing/cat", TRAIN_TEST, ["cat"]),
     ("training_set/a training_set/b test_set/a", TWO_ONE, ["a", "b"]),
     ("seg_train/seg_train/sea seg_train/seg_train/ice seg_test/seg_test/sea", TWO_ONE, ["ice", "sea"]),
     ("archive/train/dog archive/train/cat archive/test/cat", TWO_ONE, ["cat", "dog"]),
     ("archive/train archive/valid archive/test", ALL, []),
-    ("images/train2017 images/val2017", TRAIN_VAL, []),
     ("trainA testA", TRAIN_TEST, []),
-    ("train/cat dev/cat", TRAIN_VAL, ["cat"]),
-    ("train.X1/a train.X2/b val.X/a", {"train": 2, "validation": 1}, ["a", "b"]),
     ("cat/train dog/train cat/test", TWO_ONE, ["cat", "dog"]),
     ("train/cat train/dog test/1.png", TWO_ONE, ["cat", "dog"]),  # test has no labels
     ("train/train train/cat test/train", TWO_ONE, ["cat", "train"]),  # as in CIFAR-100
@@ -114,7 +110,6 @@ ARRAYS: list[tuple[str, Sizes, bool, str]] = [  # whether train has labels, and 
     ("x_train x_valid x_test", ALL, False, ""),
     ("X_train Y_train x_dev y_dev", TRAIN_VAL, True, ""),
     ("xTrain yTrain", {"train": 1}, True, ""),
-    ("x y", {"train": 1}, True, ""),
     ("x_train y_tran x_extra mean", {"train": 1}, False, "y_tran, x_extra, mean"),
 ]
 
@@ -133,7 +128,6 @@ AMBIGUOUS: list[tuple[str, str, str, Sizes]] = [
     ("train/a dog/a", "train/, which may be a split, and dog/a/", "folder", {"train": 1}),
     ("train/a val/a dev/a", "dev/ and val/, two names of the split validation", "folder", VAL_TWICE),
     ("cats_train dogs_train", "cats_train/ and dogs_train/, two names", "folder", {"train": 2}),
-    ("Train/a train/a", "Train/ and train/, two names of the split train", "folder", {"train": 2}),
     ("cat/train dog", "cat/train/, which may be a split, and dog/", "folder", {"train": 1}),
     ("Train-000 000", "Train-000.tar, which may be a split, and 000.tar", "tar", {"train": 1}),
     ("train-0 val-0 dev-0", "dev-0.parquet and val-0.parquet, two names", "parquet", VAL_TWICE),
@@ -146,14 +140,12 @@ def test_what_has_two_readings_is_refused_with_both(
 ) -> None:
     root = _images(tmp_path, names) if kind == "folder" else _shards(tmp_path, names, kind)
     refused = refusal(_read, root)
-    assert message in refused
-    assert "data.splits=names (" in refused
-    assert "data.splits=none (" in refused
+    assert all(each in refused for each in (message, "data.splits=names (", "data.splits=none ("))
     assert _sizes(_read(root, "names")) == sizes
     none, shown = _read(root, "none"), data_show(root, "data.splits=none")
     assert _sizes(none) == {"train": len(names.split())} == {"train": shown.splits["train"].images}
-    if kind == "folder":
-        assert list(none.classes) == sorted({each.split("/")[0] for each in names.split()})
+    folders = sorted({each.split("/")[0] for each in names.split()})
+    assert list(none.classes) == (folders if kind == "folder" else ["0"] if kind == "parquet" else [])
 
 
 def test_a_file_of_arrays_has_another_fingerprint_in_each_reading(tmp_path: Path) -> None:
@@ -169,12 +161,3 @@ def test_class_names_in_two_unicode_forms_are_one(tmp_path: Path) -> None:
     source = _read(_images(tmp_path, f"train/{one} train/{two}/2.png train/tea test/{two}"))
     assert source.classes == (one, "tea")
     assert [labels_of(split) for split in source.splits.values()] == [[0, 1, 0], [0]]
-
-
-def test_a_saved_dictionary_is_read_by_the_names_of_its_folders(tmp_path: Path) -> None:
-    for name in ("train", "test", "extra"):
-        save_to_disk(tmp_path / name, table(1))
-    assert "extra/data-00000-of-00001.arrow, which names none" in refusal(_read, tmp_path)
-    source = _read(tmp_path, "names")
-    assert _sizes(source) == {"test": 1, "train": 1}
-    assert source.notes == (f"files of {tmp_path} that are not read: 1 .arrow",)

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from isopix.studies.inductive_bias.claims import CLAIMS, evaluate_claims
-from isopix.studies.inductive_bias.contrasts import MEASURES_DIFFER, NOT_ABOVE, NOT_BELOW, difference
+from isopix.studies.inductive_bias.contrasts import NOT_ABOVE, NOT_BELOW, difference
 from isopix.studies.inductive_bias.evidence import StudyEvidence
 from tests.unit.studies.inductive_bias.worlds import (
     CELLS,
@@ -33,7 +33,7 @@ def test_a_claim_holds_where_it_is_true_and_not_where_the_opposite_is(letter: st
     assert WORLDS[letter](-1).verdicts()[letter] == "does not hold"
 
 
-@pytest.mark.parametrize("other", [1.0, 0.0, None], ids=["opposite", "equal", "not measured"])
+@pytest.mark.parametrize("other", [1.0, 0.0, None])  # opposite, equal, not measured
 def test_distance_is_judged_only_by_what_both_measures_say(other: float | None) -> None:
     """As on CIFAR-10: mixers are best by rank correlation, convolutions next to the diagonal."""
     made = WORLDS["i"](-1)
@@ -45,7 +45,6 @@ def test_distance_is_judged_only_by_what_both_measures_say(other: float | None) 
         made.trials[place] = replace(each, measurements=measured)
     found = made.results()["i"]
     assert (found.verdict, len(found.contrasts)) == ("cannot be judged", 4)
-    assert {each.regime for each in found.contrasts if each.interval} == {MEASURES_DIFFER}
 
 
 def test_without_differences_nothing_is_refuted() -> None:
