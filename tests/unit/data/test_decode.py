@@ -9,15 +9,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from isopix.data.decode import (
-    MAX_PIXELS,
-    content_number,
-    decode_image,
-    failure_reason,
-    image_header,
-    range_note,
-    upright_rgb,
-)
+from isopix.data import decode
+from isopix.data.decode import content_number, decode_image, failure_reason, image_header, range_note
 
 
 def _encode(image: Image.Image, kind: str = "PNG", **options: object) -> bytes:
@@ -67,7 +60,7 @@ def test_exif_orientation_is_applied_once(orientation: int, kind: str) -> None:
     data = _encode(Image.fromarray(LYING), kind, exif=exif)
     opened, loaded = Image.open(io.BytesIO(data)), Image.open(io.BytesIO(data))
     loaded.load()
-    for image in (decode_image(data, 1), upright_rgb(opened), upright_rgb(loaded)):
+    for image in (decode_image(data, 1), decode.upright_rgb(opened), decode.upright_rgb(loaded)):
         assert np.asarray(image).tolist() == expected.tolist()
     assert image_header(data)[:2] == (expected.shape[1], expected.shape[0])
 
@@ -79,15 +72,13 @@ def test_a_large_jpeg_is_decoded_no_smaller_than_asked_for() -> None:
 
 
 def _chunk(kind: bytes, content: bytes) -> bytes:
-    checksum = struct.pack(">I", zlib.crc32(kind + content))
-    return struct.pack(">I", len(content)) + kind + content + checksum
+    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
 
 
-def _png(width: int, height: int, bits: int, color: int, rows: bytes = b"", *texts: bytes) -> bytes:
+def _png(width: int, height: int, bits: int, color: int, rows: bytes = b"", text: bytes = b"") -> bytes:
     header = _chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, bits, color, 0, 0, 0))
-    before, after = (texts[0], texts[-1]) if texts else (b"", b"")
     pixels = _chunk(b"IDAT", zlib.compress(rows))
-    return b"\x89PNG\r\n\x1a\n" + header + before + pixels + after + _chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + header + text + pixels + text + _chunk(b"IEND", b"")
 
 
 def _tiff(samples: bytes, bits: int, white: int = 1, planes: int = 1) -> bytes:
@@ -119,7 +110,6 @@ def test_a_bad_image_is_rejected_with_its_reason(data: bytes, why: str) -> None:
 
 
 SAMPLES = np.array([0, 17, 0x1234, 0xFFFF], np.uint16)
-LONG = b"long\0\0" + zlib.compress(bytes(2_000_000))
 
 
 @pytest.mark.parametrize(
@@ -149,20 +139,17 @@ def test_samples_that_make_dark_images_are_noted_and_those_of_8_bits_refused() -
         range_note([SAMPLES[None, :2]])
 
 
-@pytest.mark.parametrize("kind", [b"zTXt", b"iTXt", b"iCCP"])
+@pytest.mark.parametrize("kind", [b"zTXt", b"iCCP"])
 def test_a_png_with_a_long_text_or_profile_is_read_and_stays_upright(kind: bytes) -> None:
-    text = _chunk(kind, LONG.replace(b"\0\0", b"\0\1\0\0\0", 1) if kind == b"iTXt" else LONG)
-    xmp = b'XML:com.adobe.xmp\0\0\0\0\0<x:xmpmeta tiff:Orientation="6"/>'
-    for texts in ((text, b""), (b"", text)):
-        data = _png(2, 1, 8, 0, b"\0\5\7", *texts)
-        assert np.asarray(decode_image(data, 1))[..., 0].tolist() == [[5, 7]]
-        turned = _png(2, 1, 8, 0, b"\0\5\7", texts[0] + _chunk(b"iTXt", xmp), texts[1])
-        assert np.asarray(decode_image(turned, 1))[..., 0].tolist() == [[5], [7]]
+    text = _chunk(kind, b"long\0\0" + zlib.compress(bytes(2_000_000)))
+    assert np.asarray(decode_image(_png(2, 1, 8, 0, b"\0\5\7", text), 1))[..., 0].tolist() == [[5, 7]]
+    turn = _chunk(b"iTXt", b'XML:com.adobe.xmp\0\0\0\0\0<x:xmpmeta tiff:Orientation="6"/>')
+    assert decode_image(_png(2, 1, 8, 0, b"\0\5\7", text + turn), 1).size == (1, 2)
 
 
 def test_photographs_of_24_megapixels_are_read_and_the_limit_holds_before_decoding() -> None:
     assert decode_image(_encode(Image.new("L", (6000, 4000)), "JPEG"), 32).size == (750, 500)
-    assert image_header(_png(MAX_PIXELS, 1, 8, 0))[:2] == (MAX_PIXELS, 1)
+    assert image_header(_png(decode.MAX_PIXELS, 1, 8, 0))[:2] == (decode.MAX_PIXELS, 1)
     for limit in (24, 4_000_000):
         with pytest.raises(ValueError, match=rf"above the limit of {limit:,} \(data.max_pixels\)"):
             decode_image(_png(limit + 1, 1, 8, 0), 1, max_pixels=limit)
