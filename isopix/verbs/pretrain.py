@@ -144,8 +144,7 @@ Labels = Annotated[
 ]
 Subset = Annotated[int | None, "Index of the balanced random subset that --labels selects: 0, 1, ..."]
 Refit = Annotated[
-    bool,
-    "Choose the number of steps on the validation split, then retrain on train + validation.",
+    bool, "Choose the number of steps on the validation split, then retrain on train + validation."
 ]
 
 
@@ -192,10 +191,7 @@ Searched = Annotated[
 SearchOut = Annotated[Path, "Folder of the search: new, empty, or that of the same search to resume."]
 MaxLR = Annotated[float, "Largest learning rate."]
 MinLR = Annotated[float, "Smallest learning rate to try."]
-Finetune = Annotated[
-    bool,
-    "Search for fine-tuning a recipe from scratch; run folders are always fine-tuned.",
-]
+Finetune = Annotated[bool, "Search for fine-tuning a recipe from scratch; run folders are always fine-tuned."]
 
 
 @verb(slurm=True)

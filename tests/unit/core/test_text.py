@@ -38,9 +38,8 @@ def test_durations() -> None:
 
 
 def test_one_of_a_kind_is_singular() -> None:
-    counts = [(1, "class"), (2, "class"), (1, "test image"), (0, "seed"), (1000, "step")]
-    found = [count_of(*each) for each in counts]
-    assert found == ["1 class", "2 classes", "1 test image", "0 seeds", "1,000 steps"]
+    found = [count_of(*each) for each in ((1, "class"), (2, "class"), (0, "seed"), (1000, "step"))]
+    assert found == ["1 class", "2 classes", "0 seeds", "1,000 steps"]
 
 
 def test_paths_next_to_a_missing_one(tmp_path: Path) -> None:

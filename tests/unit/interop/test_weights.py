@@ -77,20 +77,18 @@ def named(prefix: str) -> Callable[[Tensors], Tensors]:
 WITHOUT = "names of tensors are read without"
 OTHERS = {"epoch": 3, "args": Namespace(lr=0.1), "optimizer": {"state": {}}}
 NESTED = "weights are read from 'state_dict'"
-CHECKPOINTS: dict[str, tuple[Callable[[Tensors], object], list[str]]] = {
-    "as saved": (lambda own: own, []),
-    "DDP": (named("module."), [f"{WITHOUT} 'module.'"]),
-    "compiled, then DDP": (named("module._orig_mod."), [f"{WITHOUT} 'module._orig_mod.'"]),
-    "Lightning": (lambda own: {"state_dict": named("model.")(own)}, [NESTED, f"{WITHOUT} 'model.'"]),
-    "timm": (
+CHECKPOINTS: list[tuple[Callable[[Tensors], object], list[str]]] = [
+    (lambda own: own, []),
+    (named("module._orig_mod."), [f"{WITHOUT} 'module._orig_mod.'"]),
+    (
         lambda own: {"state_dict": named("module.")(own), **OTHERS},
         [f"{NESTED}, and not: epoch, args, optimizer", f"{WITHOUT} 'module.'"],
     ),
-}
+]
 
 
 @pytest.mark.parametrize("legacy", [False, True])
-@pytest.mark.parametrize(("change", "notes"), CHECKPOINTS.values(), ids=list(CHECKPOINTS))
+@pytest.mark.parametrize(("change", "notes"), CHECKPOINTS)
 def test_checkpoints_of_training_are_the_same_model(
     source: Path, tmp_path: Path, change: Callable[[Tensors], object], notes: list[str], legacy: bool
 ) -> None:
@@ -101,8 +99,7 @@ def test_checkpoints_of_training_are_the_same_model(
     log = read_log(RunFolder(tmp_path / "run").log)
     assert [each["text"] for each in log] == ["imported from Hugging Face a", *notes]
     found = read_imagegpt(source).tensors
-    assert found.keys() == own.keys()
-    assert all(torch.equal(found[name], own[name]) for name in own)
+    assert {name: each.tolist() for name, each in found.items()} == {name: own[name].tolist() for name in own}
 
 
 class Call:

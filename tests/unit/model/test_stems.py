@@ -22,11 +22,7 @@ from isopix.model.heads import (
 )
 from isopix.model.masking import sum_components
 from isopix.model.stems.patches import ConvPatchEmbedSpec, PatchEmbedSpec, ResNetPatchEmbedSpec
-from isopix.model.stems.pixels import (
-    FourierPixelEmbeddingSpec,
-    LinearPixelEmbeddingSpec,
-    PixelEmbedding,
-)
+from isopix.model.stems.pixels import FourierPixelEmbeddingSpec, LinearPixelEmbeddingSpec, PixelEmbedding
 
 GRID, WIDTH, PATCH_SIZE = Grid(2, 3), 6, 8
 PATCHES, BYTES = MeanColorSpec(patch_size=PATCH_SIZE).build(GRID), Bytes(Grid(3, 4))

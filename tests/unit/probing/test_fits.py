@@ -17,17 +17,7 @@ from isopix.probing.methods import KnnProbe, LbfgsProbe, RidgeProbe, knn_accurac
 from isopix.probing.minibatch import LEARNING_RATE, AdamProbe, SgdProbe
 from isopix.probing.probe import ProbeMethod, ProbeProblem
 from isopix.probing.splits import FeatureSplit, FeatureSplits, cached
-from tests.unit.probing.cases import (
-    CPU,
-    DEPTH,
-    clusters,
-    cut,
-    digits,
-    easy,
-    network,
-    run,
-    standardize,
-)
+from tests.unit.probing.cases import CPU, DEPTH, clusters, cut, digits, easy, network, run, standardize
 
 L2_GRID = (1e-4, 1e-2, 1.0)
 WIDE_GRID = (1e-6, 1e-5, *L2_GRID)

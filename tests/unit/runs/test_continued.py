@@ -121,7 +121,6 @@ def test_the_images_are_those_that_are_probed(first: Path, loaded: LoadedRun) ->
 
 
 TINY = ["depth=1", "width=16", "rows=8", "cols=8", "codec.num_colors=8", "batch_size=4", "steps=2"]
-LAST = "checkpoints/step-00000002"
 
 
 def write(path: Path, seed: int = 0) -> None:
@@ -139,16 +138,15 @@ def run(tmp_path: Path) -> Path:
 
 
 def test_a_run_resumes_where_its_images_are(tmp_path: Path, run: Path) -> None:
-    weights = (run / LAST / "model.safetensors").read_bytes()
-    before, after = tmp_path / "photos/all.npz", tmp_path / "moved/all.npz"
-    shutil.rmtree(run / LAST)  # as if it had been interrupted after step 1
+    last = run / "checkpoints/step-00000002/model.safetensors"
+    weights, before, after = last.read_bytes(), tmp_path / "photos/all.npz", tmp_path / "moved/all.npz"
+    shutil.rmtree(last.parent)  # as if it had been interrupted after step 1
     shutil.move(before.parent, after.parent)
     for call in (isopix.resume, isopix.verify, isopix.probe):
         assert refusal(call, run) == f"the images of this run are not at {before}; give --data PATH"
     assert isopix.resume(run, data=after, device="cpu").finished
-    assert (run / LAST / "model.safetensors").read_bytes() == weights
-    notes = [each["text"] for each in logged(run, kind="note")]
-    assert f"the images of {before} are now at {after}" in notes
+    assert last.read_bytes() == weights
+    assert f"the images of {before} are now at {after}" in [each["text"] for each in logged(run, kind="note")]
     assert isopix.resume(run, device="cpu").finished
 
 

@@ -107,9 +107,7 @@ def test_images_with_fewer_colors_give_a_smaller_palette_of_which_the_run_speaks
     words = [*WORDS, "steps=1", "codec.num_colors=512", "data.white=255", f"data.source={tmp_path}/gray.npz"]
     for name in ("fitted", "cached"):
         path = train("igpt.digits", tmp_path / name, *words).run.path
-        loaded = load_run(path, device=CPU)
-        recipe = json.loads((path / "recipe.json").read_text())
-        assert recipe["model"]["codec"]["num_colors"] == loaded.network.codec.vocab_size == 30
+        assert '"num_colors": 30' in (path / "recipe.json").read_text()
         assert "for a 512-color palette: it is a 30-color palette" in (path / "log.jsonl").read_text()
     assert len(fits) == 1
     np.savez(tmp_path / "gray.npz", x_train=np.zeros((40, 8, 8), np.uint8))

@@ -123,9 +123,7 @@ def test_an_empty_canvas_is_refused() -> None:
     assert hidden_part("Lower half", {"layers": [layer]}) == "half"
 
 
-def test_an_autoregressive_model_says_that_it_does_not_see_later_pixels(
-    opened: dict[str, OpenedRun],
-) -> None:
+def test_an_autoregressive_model_says_that_it_does_not_see_later_pixels(opened: dict[str, OpenedRun]) -> None:
     notes = []
     for name, mask in (("ar", "half"), ("ar", "rectangle"), ("bert", "rectangle")):
         frames = completion_frames(opened[name], opened[name].images[:1], mask, {"each": 1})

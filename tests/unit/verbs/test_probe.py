@@ -69,8 +69,7 @@ def test_a_callers_default_of_float64_changes_no_number_and_stays(pristine: Path
     finally:
         torch.set_default_dtype(torch.float32)
     assert {each.dtype for each in model.parameters()} == {torch.float32}
-    assert found[0].network == found[1].network
-    assert found[0].baselines == found[1].baselines
+    assert (found[0].network, found[0].baselines) == (found[1].network, found[1].baselines)
 
 
 def test_settings_are_those_of_the_method_and_others_are_another_file(copy_of: Copy) -> None:
