@@ -39,10 +39,7 @@ MAX_NAME = 50  # characters of a dataset's name, which becomes part of file name
 FILE_INDEX = "file-hashes-1.sqlite"  # in the cache
 MAX_NAMED = 5  # unreadable files in messages
 MEASURED = 16  # training images, of whose samples the largest is found
-UNLABELED = (
-    "put images of each class in a sub-folder, give y_train and y_test in an .npz file, or name a column of "
-    "a table or a field of a tar file's .json by data.label_column"
-)
+UNLABELED = "put each class in a sub-folder, give y_train in an .npz file, or set data.label_column=COLUMN"
 MAX_BAD_FRACTION = 0.01  # of all images; above it the dataset itself is probably wrong
 
 
@@ -178,8 +175,7 @@ def load_dataset(
     membership = f"{holdout} {config.train_on_validation} {config.limit} {config.seed}"
     if config.labels_per_class is not None:
         membership += f" {config.labels_per_class} {config.subset}"
-    if config.label_column is not None:
-        membership += f" label_column {config.label_column}"
+    membership += "" if config.label_column is None else f" label_column {config.label_column}"
     return ImageDataset(
         name=printable(source.name)[:MAX_NAME],
         classes=source.classes,
@@ -212,7 +208,7 @@ def _as_set(source: Source, config: DataConfig) -> Source:
         missing = f"column '{config.label_column}' of '{source.name}' has no label for each training image"
         raise ValueError("; ".join([missing, *source.notes]))
     some = (image for start, stop in train.spread(MEASURED) for image in train.images(start, stop))
-    source = replace(source, notes=(*source.notes, *filter(None, [range_note(some, config.white)])))
+    source = replace(source, notes=(*source.notes, *range_note(some, config.white)))
     if config.splits == "auto" and config.image_column is None:
         return source
     pieces = (source.content_hash, config.splits, config.image_column or "")

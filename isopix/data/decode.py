@@ -83,18 +83,17 @@ def upright_rgb(image: Image.Image, white: int | None = None) -> Image.Image:
     return rgb
 
 
-def range_note(images: Iterable[RawImage], white: int | None = None) -> str:
+def range_note(images: Iterable[RawImage], white: int | None = None) -> tuple[str, ...]:
     """Return a note if these images use so few of their 16 bits that they are dark, and `white` is not given.
 
     Raises ValueError if they use 8 bits only, so that all would be black.
     """
     largest = max(map(_largest_sample, images), default=0) if white is None else 0
-    if not 0 < largest < DARK:
-        return ""
     way = f"data.white={max(255, 2 ** largest.bit_length() - 1)} makes gray images of that range light"
-    if largest < 256:
+    if 0 < largest < 256:
         raise ValueError(f"16-bit images with no sample above {largest} would be black; {way}")
-    return f"16-bit images are dark: their largest sample is {largest:,} of 65,535; {way}"
+    note = f"16-bit images are dark: their largest sample is {largest:,} of 65,535; {way}"
+    return (note,) if 0 < largest < DARK else ()
 
 
 def _largest_sample(raw: RawImage) -> int:
