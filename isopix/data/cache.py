@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from isopix.core.progress import track
-from isopix.data.decode import readable_formats
+from isopix.data.decode import image_suffixes
 from isopix.data.preprocess import PreprocessConfig, preprocess
 from isopix.data.results import BadFile
 from isopix.data.sources.base import Source, SourceSplit, SplitName
@@ -56,7 +56,7 @@ def cached_source(
     pieces = (str(CONTENT_VERSION), source.content_hash, settings)
     content_hash = hash_bytes(*map(str.encode, pieces))
     # Pillow versions may differ in pixels; formats in what is an image.
-    reader = (PIL.__version__, " ".join(readable_formats()))
+    reader = (PIL.__version__, " ".join(image_suffixes()))
     folders: dict[StoreName, Path] = {
         name: cache / hash_bytes(*map(str.encode, (content_hash, *reader, name, str(FILES_VERSION))))
         for name in ENCODERS

@@ -83,9 +83,7 @@ class DataConfig:
     subset: int = 0
     """Index of the random draw of `labels_per_class`."""
     label_column: str | None = None
-    """Column of labels in a table or `metadata.csv`, or field of the `.json` files in tar files; null: one
-    with a known name. Strings are classes.
-    """
+    """Column of labels in a table or metadata.csv, or field of the .json in tar files; null: by its name."""
     image_column: str | None = None
     """Column of images in a table, of their names in `metadata.csv`, or their extension in tar files."""
     placements: Count = 6

@@ -50,11 +50,6 @@ def image_suffixes() -> dict[str, str]:
     return {suffix: name for suffix, name in found if name in FORMATS}
 
 
-def readable_formats() -> list[str]:
-    """Return Pillow's names of the formats that are read."""
-    return [each for each in FORMATS if each in image_suffixes().values()]
-
-
 def decode_image(
     content: bytes | NDArray[Any], min_side: int, *, max_pixels: int = MAX_PIXELS, white: int | None = None
 ) -> Image.Image:
@@ -172,7 +167,7 @@ def is_jpeg(content: bytes) -> bool:
 def failure_reason(error: Exception) -> str:
     """Return in one line, without memory addresses, why an image could not be decoded."""
     if isinstance(error, UnidentifiedImageError):
-        *names, last = readable_formats()
+        *names, last = (each for each in FORMATS if each in image_suffixes().values())
         return f"not a {', '.join(names)} or {last} image"
     return text.error_line(error)
 
@@ -182,7 +177,7 @@ def _opened(content: bytes, max_pixels: int) -> Iterator[ImageFile.ImageFile]:
     _check_size(len(content))
     if not content:
         raise ValueError("empty file")
-    with Image.open(io.BytesIO(content), formats=readable_formats()) as image:
+    with Image.open(io.BytesIO(content), formats=[*image_suffixes().values()]) as image:
         width, height = image.size
         if width * height > max_pixels:
             limit = f"the limit of {max_pixels:,} (data.max_pixels)"

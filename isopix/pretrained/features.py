@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from isopix.core.config import validated
 from isopix.core.device import DeviceLike
 from isopix.model.backbone import FeatureKind
 from isopix.model.positions import Pool
@@ -74,9 +75,7 @@ class Features(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
 
     def _images(self, X: Any, model: PretrainedModel, *, reset: bool) -> NDArray[np.uint8]:  # noqa: N803
         height, width = model.network.codec.image_size
-        if self.layout not in LAYOUTS:
-            raise ValueError(f"layout is {self.layout!r}; allowed: {', '.join(LAYOUTS)}")
-        layout = self.layout
+        layout = validated("layout", Layout, self.layout)
         if getattr(X, "ndim", None) == 4:
             pixels = np.asarray(X)
             if pixels.shape[1:] == (3, height, width):

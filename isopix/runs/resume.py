@@ -86,9 +86,8 @@ def train_or_resume(
 def resume_run(
     out: Path, *, device: torch.device, observer: RunObserver, source: str | os.PathLike[str] | None = None
 ) -> RunStatus:
-    """Continue a run; on a CPU with the same threads and versions bit for bit as without a stop.
-
-    Its images may be at another `source`. Raises ValueError for other images.
+    """Continue a run, whose images may be at another `source`; on a CPU with the same threads and versions
+    bit for bit as without a stop. Raises ValueError for other images.
     """
     with shared_by_ranks(RunFolder.open(out).lock(), out) as folder:
         saved = find_checkpoint(out)

@@ -54,7 +54,7 @@ def read_folder(root: Path, options: ReadOptions) -> Source:
         names, notes = [*names, *metadata], []
     notes += unread_files(root, entries, names)
     if empty:
-        more = f" and {len(empty) - MAX_LISTED:,} more" if len(empty) > MAX_LISTED else ""
+        more = " ..." * (len(empty) > MAX_LISTED)
         notes.append(f"no image is read from {', '.join(empty[:MAX_LISTED])}{more}")
     return with_class_names(
         Source(

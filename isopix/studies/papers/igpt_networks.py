@@ -58,8 +58,7 @@ def igpt_network(setup: Setup, name: str) -> Pretrain:
         return network
     images = setup.choose(tiny=1000, small=2000, paper=50_000)
     every = max(1, round(CHECKPOINT * network.recipe.train.steps))
-    (data,) = setup.datasets("cifar10")
-    source = setup.probe_data(network, data)
+    source = setup.probe_data(network, *setup.datasets("cifar10"))
     probe = LinearProbe(every=every, num_train=images, num_val=images // 2, source=source)
     return replace(network, recipe=network.recipe.updated(evaluators=(probe,)))
 

@@ -96,7 +96,7 @@ NOISE = _encode(Image.fromarray(np.random.default_rng(0).integers(0, 256, (64, 6
     ("data", "why"),
     [
         (b"", "empty file"),
-        (b"%!PS-Adobe-3.0 EPSF-3.0\n", "not a JPEG, PNG, WEBP, BMP, GIF"),
+        (b"%!PS-Adobe-3.0 EPSF-3.0\n", "not a JPEG, PNG, WEBP, BMP, GIF, TIFF"),
         (NOISE[:5000], "image file is truncated"),
         (_encode(Image.new("F", (4, 4), 0.5), "TIFF"), "floating-point samples of unknown range"),
         (_encode(Image.new("I", (4, 4), 70_000), "TIFF"), "32-bit samples of unknown range"),
