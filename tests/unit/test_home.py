@@ -36,9 +36,9 @@ def test_a_path_is_in_the_home_folder(tmp_path: Path, monkeypatch: pytest.Monkey
     assert existing_runs(["a=~/run"]) == {"a": f"{tmp_path}/run"}
     assert default_cache() == tmp_path / "cache"
     own = model(CAUSAL)
-    height, width = own.network.codec.image_size
-    Image.fromarray(np.eye(height, width, dtype=np.uint8) * 255).save(tmp_path / "a.png")
-    assert own.preprocess("~/a.png").shape == (1, 3, height, width)
+    size = own.network.codec.image_size
+    Image.fromarray(np.eye(*size, dtype=np.uint8) * 255).save(tmp_path / "a.png")
+    assert own.preprocess("~/a.png").shape == (1, 3, *size)
     own.complete("~/a.png", mask="~/a.png")  # else the mask is refused: it is not a file
     own.save("~/saved")
     assert (tmp_path / "saved/recipe.json").is_file()

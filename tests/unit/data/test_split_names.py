@@ -69,7 +69,6 @@ SHARDS: list[tuple[str, Sizes]] = [
     ("train-0 dev-0", TRAIN_VAL),
     ("x/default/partial-train/0000 x/default/partial-test/0000", TRAIN_TEST),
     ("test_images-train-0 test_images-test-0", TRAIN_TEST),  # the last of several words
-    ("train/0 train/.hidden/0 train/._0", {"train": 1}),
     ("latest-0 trained-0 contest-0 valley-0 device-0", {"train": 5}),
 ]
 
@@ -78,7 +77,6 @@ FOLDERS: list[tuple[str, Sizes, list[str]]] = [  # and the classes
     ("training_set/a training_set/b test_set/a", TWO_ONE, ["a", "b"]),
     ("seg_train/seg_train/sea seg_train/seg_train/ice seg_test/seg_test/sea", TWO_ONE, ["ice", "sea"]),
     ("archive/train/dog archive/train/cat archive/test/cat", TWO_ONE, ["cat", "dog"]),
-    ("archive/train archive/valid archive/test", ALL, []),
     ("trainA testA", TRAIN_TEST, []),
     ("cat/train dog/train cat/test", TWO_ONE, ["cat", "dog"]),
     ("train/cat train/dog test/1.png", TWO_ONE, ["cat", "dog"]),  # test has no labels
@@ -125,7 +123,6 @@ AMBIGUOUS: list[tuple[str, str, str, Sizes]] = [
     ("train/a dog/a", "train/, which may be a split, and dog/a/", "folder", {"train": 1}),
     ("train/a val/a dev/a", "dev/ and val/, two names of the split validation", "folder", VAL_TWICE),
     ("cats_train dogs_train", "cats_train/ and dogs_train/, two names", "folder", {"train": 2}),
-    ("cat/train dog", "cat/train/, which may be a split, and dog/", "folder", {"train": 1}),
     ("Train-000 000", "Train-000.tar, which may be a split, and 000.tar", "tar", {"train": 1}),
     ("train-0 val-0 dev-0", "dev-0.parquet and val-0.parquet, two names", "parquet", VAL_TWICE),
 ]  # fmt: skip

@@ -113,9 +113,8 @@ def test_fine_tuning_is_that_of_the_paper(tmp_path: Path, kind: str, classes: bo
     if not classes:
         change(source, dict.fromkeys(("classifier.weight", "classifier.bias", "head.weight", "head.bias")))
     tuned = finetune_recipe(read(source).recipe, "cifar10", from_scratch=False)
-    train, head = tuned.train, tuned.finetune
-    assert train.optimizer == SGD(lr=0.01, momentum=0.9)
-    assert (train.schedule, train.max_grad_norm) == (WarmupCosineSchedule(warmup_epochs=0.0), 1.0)
+    train, head, cosine = tuned.train, tuned.finetune, WarmupCosineSchedule(warmup_epochs=0.0)
+    assert (train.optimizer, train.schedule, train.max_grad_norm) == (SGD(lr=0.01, momentum=0.9), cosine, 1.0)
     assert (head.head_bias, head.patience, head.pool, head.label()) == (True, None, "first", "L_CLF")
     assert not any(each.any() for each in head.class_head(tuned.grid, 8, 3).parameters())
     assert {*PAPER_FINETUNE} <= {*registry.find("vit.b16").finetune_overrides}

@@ -123,35 +123,22 @@ def test_the_images_are_those_that_are_probed(first: Path, loaded: LoadedRun) ->
 TINY = ["depth=1", "width=16", "rows=8", "cols=8", "codec.num_colors=8", "batch_size=4", "steps=2"]
 
 
-def write(path: Path, seed: int = 0) -> None:
-    path.mkdir()
-    images = np.random.default_rng(seed).integers(0, 256, (20, 8, 8, 3), dtype=np.uint8)
-    np.savez(path / "all.npz", x_train=images, y_train=np.arange(20) % 2)
-
-
-@pytest.fixture
-def run(tmp_path: Path) -> Path:
-    write(tmp_path / "photos")
-    settings = [*TINY, "checkpoint_every=1", "evaluate_every=1", f"source={tmp_path}/photos/all.npz"]
-    train("igpt.digits", tmp_path / "run", *settings)
-    return tmp_path / "run"
-
-
-def test_a_run_resumes_where_its_images_are(tmp_path: Path, run: Path) -> None:
+def test_a_run_resumes_where_its_images_are_and_with_no_others(tmp_path: Path) -> None:
+    images = np.random.default_rng(0).integers(0, 256, (2, 20, 8, 8, 3), dtype=np.uint8)
+    run, before, after, other = (tmp_path / name for name in ("run", "before.npz", "after.npz", "other.npz"))
+    for path, own in ((before, images[0]), (other, images[1])):
+        np.savez(path, x_train=own, y_train=np.arange(20) % 2)
+    train("igpt.digits", run, *TINY, "checkpoint_every=1", "evaluate_every=1", f"source={before}")
     last = run / "checkpoints/step-00000002/model.safetensors"
-    weights, before, after = last.read_bytes(), tmp_path / "photos/all.npz", tmp_path / "moved/all.npz"
+    weights = last.read_bytes()
     shutil.rmtree(last.parent)  # as if it had been interrupted after step 1
-    shutil.move(before.parent, after.parent)
+    before.rename(after)
     for call in (isopix.resume, isopix.verify, isopix.probe):
         assert refusal(call, run) == f"the images of this run are not at {before}; give --data PATH"
+    line = refusal(lambda: isopix.resume(run, data=other, device="cpu"))
+    given = f"the images of '{other}', or their names or splits"
+    assert line.startswith(f"{given}, are not those of run {run}: fingerprint ")
     assert isopix.resume(run, data=after, device="cpu").finished
     assert last.read_bytes() == weights
     assert f"the images of {before} are now at {after}" in [each["text"] for each in logged(run, kind="note")]
     assert isopix.resume(run, device="cpu").finished
-
-
-def test_other_images_are_refused(tmp_path: Path, run: Path) -> None:
-    write(tmp_path / "other", seed=1)
-    line = refusal(lambda: isopix.resume(run, data=tmp_path / "other/all.npz", device="cpu"))
-    given = f"the images of '{tmp_path}/other/all.npz', or their names or splits"
-    assert line.startswith(f"{given}, are not those of run {run}: fingerprint ")
