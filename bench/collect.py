@@ -24,7 +24,6 @@ PLACES = ("folder", "command")
 def main() -> None:
     """Write `bench/results/NAME.json` from a run folder and its primary probe, or a study's folder."""
     folder, name = Path(sys.argv[1]), sys.argv[2]
-    RESULTS.mkdir(exist_ok=True)
     if (folder / "study.json").is_file():
         copy_study(folder, RESULTS / name)
         return

@@ -1,10 +1,10 @@
 """What benchmarks of whole runs share: they call the command line and read the run folders."""
 
-import argparse
 import json
 import statistics
 import subprocess
 import sys
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,9 +27,7 @@ def run_benchmark(
     collect: Callable[[Path], dict[str, Any]],
 ) -> None:
     """Parse the options of a benchmark: `run` what is missing of some recipes and seeds, or `collect`."""
-    parser = argparse.ArgumentParser(
-        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = ArgumentParser(description=description, formatter_class=RawDescriptionHelpFormatter)
     parser.add_argument("--data")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--only", choices=sorted(names))
@@ -101,9 +99,7 @@ def training_totals(run: Path) -> dict[str, float]:
 
 
 def pretraining_results(folders: Sequence[Path]) -> dict[str, Any]:
-    """Return the test loss of pre-trained runs, one for each seed, its best learning-free baseline, and the
-    length of the training.
-    """
+    """Return the test loss of pre-trained runs, their best learning-free baseline and length of training."""
     totals = list(map(training_totals, folders))
     return {
         "loss_nats": spread([test_metrics(folder)["loss_nats"] for folder in folders]),

@@ -3,28 +3,23 @@
 python bench/convert_runs.py isopix/shipped/* runs/photos
 """
 
-import argparse
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 from isopix.core.config import from_dict, to_dict
 from isopix.runs.state import RunEnvironment, State, write_environment
+from isopix.storage.atomic import read_json
 from isopix.storage.checkpoint import FORMAT, MANIFEST
 from isopix.storage.provenance import sha256_of
 from isopix.storage.run_folder import RunFolder
 
-Values = dict[str, Any]
-
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("runs", nargs="+", type=Path)
-    for run in parser.parse_args().runs:
+    for run in map(Path, sys.argv[1:]):
         for manifest in sorted(run.glob(f"**/{MANIFEST}")):
-            if read(manifest)["format"] < FORMAT:
+            if read_json(manifest)["format"] < FORMAT:
                 convert_checkpoint(manifest.parent)
                 print(f"converted {manifest.parent}")
         for file in sorted(run.glob("**/environment.json")):
@@ -34,11 +29,11 @@ def main() -> None:
 
 def convert_checkpoint(folder: Path) -> None:
     """Write its state with all values of this version, and the manifest."""
-    state, imported = read(folder / "state.json"), (folder / "imported.json").is_file()
-    unknown: Values = {"labels_seen": None, "seen_known": False} if imported else {}
+    state, imported = read_json(folder / "state.json"), (folder / "imported.json").is_file()
+    unknown: dict[str, Any] = {"labels_seen": None, "seen_known": False} if imported else {}
     typed = to_dict(from_dict(State, unknown | state))
     (folder / "state.json").write_text(json.dumps(typed, indent=2) + "\n")
-    manifest = read(folder / MANIFEST)
+    manifest = read_json(folder / MANIFEST)
     for name, entry in manifest["files"].items():
         if name == "state.json":
             entry["size"], entry["sha256"] = (folder / name).stat().st_size, sha256_of(folder / name)
@@ -49,15 +44,10 @@ def convert_checkpoint(folder: Path) -> None:
 
 def convert_environment(run: RunFolder) -> None:
     """Write the environment of a run with the names of this version."""
-    values = read(run.environment)
+    values = read_json(run.environment)
     if "palette" in values:
         values["codec"] = {"palette": values.pop("palette")}
     write_environment(run, from_dict(RunEnvironment, values))
-
-
-def read(path: Path) -> Values:
-    values: Values = json.loads(path.read_text())
-    return values
 
 
 if __name__ == "__main__":

@@ -1,12 +1,10 @@
 """Why a tiny PatchFormer that was pre-trained is less accurate than one from scratch: one cause at a time.
 
-python bench/patchformer_causes.py --data flowers5 --out runs/causes             # runs what is missing
-python bench/patchformer_causes.py --data flowers5 --out runs/causes --only lr   # one cause
-python bench/patchformer_causes.py --out runs/causes --collect                   # writes bench/results
+python bench/patchformer_causes.py --data flowers5 --out runs/causes   # runs what is missing; or --only lr
+python bench/patchformer_causes.py --out runs/causes --collect         # writes bench/results
 
 An hour on one core. Each cause has three seeds, each with its own pre-training and draw of the labels, paired
-with training from scratch with the same labels, settings and steps. Runs of equal settings are shared; the
-same command resumes an interrupted benchmark.
+with training from scratch with the same labels, settings and steps; runs of equal settings are shared.
 """
 
 from collections.abc import Sequence
@@ -64,9 +62,8 @@ def collect(out: Path) -> dict[str, Any]:
         pretrained, *tuned = zip(*(folders(out, name, seed) for seed in SEEDS), strict=True)
         if all(finished(path) for paths in tuned for path in paths):
             accuracies = [[test_metrics(path)["accuracy"] for path in paths] for paths in tuned]
-            runs[name] = (
-                {"accuracies": accuracies} | pretraining_results(pretrained) | environment(pretrained[0])
-            )
+            numbers = pretraining_results(pretrained) | environment(pretrained[0])
+            runs[name] = {"accuracies": accuracies, **numbers}
     return {"runs": runs}
 
 
@@ -85,11 +82,11 @@ def causes() -> str:
         cells = [mean_and_std(tuned), mean_and_std(scratch), difference, f"{loss:.3f} (baseline {free:.3f})"]
         rows.append(f"| {CAUSES[name][0]} | {' | '.join(cells)} |")
     first = next(iter(runs.values()))
-    seen, machine = f"{first['images_seen']:,}", f"{threads(first)} of {first['device']}"
-    return "\n".join(rows) + (
-        f"\n\n{len(SEEDS)} seeds, each with its own pre-training on {seen} images and draw "
-        f"of {LABELS} of the labels, paired; isopix {first['isopix']}, {machine}.\n"
+    rows.append(
+        f"\n{len(SEEDS)} seeds, each with its own pre-training on {first['images_seen']:,} images and draw of"
+        f" {LABELS} of the labels, paired; isopix {first['isopix']}, {threads(first)} of {first['device']}.\n"
     )
+    return "\n".join(rows)
 
 
 if __name__ == "__main__":

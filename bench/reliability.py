@@ -8,11 +8,11 @@ process forked from a warm one, so that kills hit the training and not its impor
 documentation of each says. Prints JSON.
 """
 
-import argparse
 import contextlib
 import json
 import shutil
 import sys
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +37,7 @@ QUICK = {"kills": 5, "flips": 5, "truncations": 4, "full_disks": 2, "stops": 2}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--only", nargs="+", help="names of trainers")
     parser.add_argument("--quick", action="store_true")

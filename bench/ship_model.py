@@ -7,10 +7,10 @@ images of the run, and must not differ by more than 0.005 nats per code. A linea
 comes along if there is one.
 """
 
-import argparse
 import json
 import re
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -35,13 +35,7 @@ ABSOLUTE = re.compile(r"(?<![\w.])/(?:[^\s/'\"]+/)+([^\s/'\"]+)")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("run", type=Path)
-    parser.add_argument("name")
-    arguments = parser.parse_args()
-    folder = ship(arguments.run, SHIPPED / arguments.name)
+    folder = ship(Path(sys.argv[1]), SHIPPED / sys.argv[2])
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     print(f"wrote {folder}: {size / 1e6:.2f} MB")
 

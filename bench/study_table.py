@@ -72,8 +72,8 @@ def study_claims() -> str:
 def study_preservation() -> str:
     """Return both measures of distance in the embeddings of the small study that are saved."""
     study, done = finished("study-small")
-    ordered = sorted(read_examples(study.specs), key=lambda each: (each.depth, each.block))
-    examples = {each.block: each for each in ordered}  # the deepest of each block
+    by_depth = sorted(read_examples(study.specs), key=lambda each: (each.depth, each.block))
+    examples = {each.block: each for each in by_depth}  # the deepest of each block
     rows = [f"| red of pix2vec | {' | '.join(examples)} |", "|---|" + "---|" * len(examples)]
     trials = [(each.trial.architecture, each.metrics["measurements"]) for each in done if each.trial]
     preserved = [
@@ -84,10 +84,7 @@ def study_preservation() -> str:
     rows.append(f"| distance preservation, all pairs of levels | {' | '.join(cells)} |")
     local = [f"{each.encoding.local_similarity:.2f}" for each in examples.values()]
     rows.append(f"| local similarity, pairs at most {LOCAL} apart | {' | '.join(local)} |")
-    [depth], [seeds] = {each.depth for each in examples.values()}, {len(each) for each in preserved}
-    note = (
-        f"Networks of {depth} blocks on CIFAR-10; mean ± std over {seeds} seeds; of local similarity, seed 0."
-    )
+    note = f"Deepest networks, CIFAR-10: mean ± std of {len(preserved[0])} seeds; local similarity of seed 0."
     return "\n".join([*rows, "", note]) + "\n"
 
 

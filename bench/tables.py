@@ -198,9 +198,8 @@ def patches() -> str:
     if not runs:
         return "Not measured yet with this version.\n"
     names = [f"`{run['recipe']}`" for run in runs.values()]
-    losses, baselines = (
-        [loss_nats(run[name]) for run in runs.values()] for name in ("loss_nats", "baseline_nats")
-    )
+    losses = [loss_nats(run["loss_nats"]) for run in runs.values()]
+    baselines = [loss_nats(run["baseline_nats"]) for run in runs.values()]
     rows = [
         f"| test accuracy with 10 % of the labels | {' | '.join(names)} |",
         "|---|" + "---|" * len(names),
