@@ -20,6 +20,7 @@ from isopix.data.preprocess import map_images
 from isopix.data.sources.base import SPLIT_NAMES, Source, SplitName, remember_source
 from isopix.storage.cache import default_cache
 
+NUM_RANGES = 100  # into which the images of a larger split are divided
 MAX_CLASSES, PER_CLASS, UNLABELED = 40, 10, 60  # of the pictures that are kept
 PICTURE_SIDE = 96  # pixels
 DECODED = 128  # pixels of the shorter side of a JPEG that is decoded at a fraction, at least
@@ -73,6 +74,15 @@ def survey_source(config: DataConfig, *, limit: int = EXAMINED_IMAGES) -> result
     return _result(survey, splits, limit)
 
 
+def spread_ranges(count: int, limit: int) -> list[tuple[int, int]]:
+    """Return where the ranges of up to `limit` of `count` images start and stop."""
+    if count <= limit:
+        return [(0, count)]
+    number = min(NUM_RANGES, limit)
+    size = limit // number
+    return [(i * count // number, i * count // number + size) for i in range(number)]
+
+
 def _picture_room(source: Source) -> dict[str, int]:
     labels = source.splits["train"].labels
     if labels is None:
@@ -83,7 +93,7 @@ def _picture_room(source: Source) -> dict[str, int]:
 
 def _examine_split(survey: Survey, name: SplitName, limit: int, count: CountDone) -> results.SplitCounts:
     split, classes = survey.source.splits[name], survey.source.classes
-    ranges = split.spread(limit)
+    ranges = spread_ranges(split.num_images, limit)
     positions = [i for start, stop in ranges for i in range(start, stop)]
     names = ["" if split.labels is None else classes[split.labels[i]] for i in positions]
     room = _picture_room(survey.source) if name == "train" else {}

@@ -81,7 +81,7 @@ REFUSED = {
     },
     "studio": "one or two runs",
     "score ar --out mine/file.txt": "is a file; results are several files: give a folder",
-    "compare tuned --baseline none": "no folder none",
+    "compare tuned --baseline none": "no run in none; give run folders, a folder of them or a pattern",
     # Searches, studies and protocols.
     "reproduce igpt.figure2 --data digits --out mine": "mine is not empty",
     "search-lr igpt.digits --out r lr=0.1": "set --max-lr and --min-lr instead",
@@ -94,7 +94,7 @@ REFUSED = {
     # Data.
     f"{NEW} --data cifar11": ("no file or folder 'cifar11' " + NO_DATA.format("did you mean 'cifar10'? ")),
     f"{NEW} --data=": "no file or folder '' " + NO_DATA.format(""),
-    f"{NEW} --data nothing": ("folder nothing has no images; allowed suffixes: .jpg .jpeg "),
+    f"{NEW} --data nothing": "folder nothing has no images; allowed suffixes: .apng ",
     f"{NEW} --data ar": f"ar is a run folder; give {SOURCES}",
     "finetune ar --out r --data flat": NO_CLASSES,
     "evaluate tuned --data photos": "has the classes cats, dogs; those of the run are 0, 1, 2, 3, 4 ...",

@@ -30,7 +30,6 @@ SplitName = choices.SplitName
 Files = Mapping[SplitName, Sequence[Path]]
 SPLIT_NAMES: tuple[SplitName, ...] = ("train", "validation", "test")
 
-NUM_RANGES = 100  # into which the images of a larger split are divided, to examine some
 DEFAULT_HOLDOUT = 0.1  # iGPT section 3.1: CIFAR-10, CIFAR-100, STL-10; ImageNet holds out 0.04
 
 
@@ -47,14 +46,6 @@ class SourceSplit:
     def images(self, start: int = 0, stop: int | None = None) -> Iterator[RawImage]:
         """Yield the images from index `start` to `stop - 1`, without reading those before; all by default."""
         return self.read_range(start, self.num_images if stop is None else stop)
-
-    def spread(self, limit: int) -> list[tuple[int, int]]:
-        """Return where the ranges of neighbors start and stop that have up to `limit` images."""
-        if self.num_images <= limit:
-            return [(0, self.num_images)]
-        number = min(NUM_RANGES, limit)
-        size = limit // number
-        return [(i * self.num_images // number, i * self.num_images // number + size) for i in range(number)]
 
 
 @dataclass(frozen=True)
@@ -185,11 +176,12 @@ def with_class_names(source: Source, names: Iterable[str] = ()) -> Source:
     found, notes = dict[SplitName, list[Any]](), list[str]()
     for name, split in source.splits.items():
         labels = [] if split.labels is None else list(map(label_of, split.labels.tolist()))
-        if missing := labels.count(None):
-            images = f"{missing:,} of {len(labels):,} {name} images of dataset '{source.name}'"
-            notes += [f"{images} have no label; the others are not read"] if missing < len(labels) else []
-        elif labels:
+        missing = labels.count(None)
+        if labels and not missing:
             found[name] = labels
+        elif missing < len(labels):
+            images = f"{missing:,} of {len(labels):,} {name} images of dataset '{source.name}'"
+            notes.append(f"{images} have no label; the other labels of {name} are not read")
     if any(isinstance(each, str) for each in chain(*found.values())):
         found = {name: [*map(str, labels)] for name, labels in found.items()}
     classes = tuple(normal_form(str(each)) for each in names)

@@ -23,7 +23,8 @@ def entries_below(folder: Path) -> Iterator[str]:
     for place, folders, files in os.walk(folder, onerror=_raise, followlinks=True):
         here = Path(place)
         prefix = "" if here == folder else f"{here.relative_to(folder).as_posix()}/"
-        folders[:] = [each for each in folders if _is_visible(each) and not _is_above(here / each, here)]
+        walked = [each.resolve() for each in (here, *here.parents) if each.is_relative_to(folder)]
+        folders[:] = [each for each in folders if _is_visible(each) and not _is_above(here / each, walked)]
         yield from (f"{prefix}{each}/" for each in folders)
         yield from (prefix + each for each in files if _is_visible(each))
 
@@ -36,8 +37,8 @@ def _is_visible(name: str) -> bool:
     return not name.startswith(".") and name.lower() not in SYSTEM_NAMES
 
 
-def _is_above(link: Path, folder: Path) -> bool:
-    return link.is_symlink() and folder.resolve().is_relative_to(link.resolve())
+def _is_above(link: Path, walked: Iterable[Path]) -> bool:
+    return link.is_symlink() and any(each.is_relative_to(link.resolve()) for each in walked)
 
 
 def suffix_of(name: str) -> str:

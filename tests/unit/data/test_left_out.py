@@ -60,6 +60,13 @@ def test_folders_and_files_of_systems_are_ignored(tmp_path: Path) -> None:
     assert (_names(source), source.classes, source.notes) == (["a.png"], ("cat",), ())
 
 
+def test_folders_that_are_linked_to_each_other_are_read_once_in_each(tmp_path: Path) -> None:
+    root = _files(tmp_path, "a/1.png", "b/2.png")
+    (root / "a/b").symlink_to("../b")
+    (root / "b/a").symlink_to("../a")
+    assert _names(read(root)) == ["1.png", "1.png", "2.png", "2.png"]
+
+
 def test_photos_beside_a_table_are_read_and_the_table_is_named(tmp_path: Path) -> None:
     pq.write_table(table(3), _files(tmp_path, "a.png") / "0.parquet")
     assert _names(read(tmp_path)) == ["a.png"]

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from isopix.data import survey
 from isopix.data.dataset import DataConfig
 from isopix.data.decode import image_header
 from isopix.data.results import DataResult
-from isopix.data.sources import base
 from isopix.data.survey import survey_source
 from isopix.verbs.data import data_show
 
@@ -69,7 +69,7 @@ def test_what_was_planted_is_found(folder: Path) -> None:
 
 
 def test_a_part_of_a_large_split_is_examined(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base, "NUM_RANGES", 3)
+    monkeypatch.setattr(survey, "NUM_RANGES", 3)
     found = survey_source(DataConfig(source=str(folder)), limit=5)
     assert (found.splits["train"].images, found.splits["train"].examined) == (15, 3)
     images = [image for image, _ in found.survey.images]
