@@ -39,7 +39,7 @@ MAX_NAME = 50  # characters of a dataset's name, which becomes part of file name
 FILE_INDEX = "file-hashes-1.sqlite"  # in the cache
 MAX_NAMED = 5  # unreadable files in messages
 MEASURED = 8  # images of each half of the training split, of whose samples the largest is found
-UNLABELED = "in a folder, put images of each class in a sub-folder; in .npz, give y_train; or set label_column"
+UNLABELED = "in a folder, put images of each class in a sub-folder; in .npz give y_train; or set label_column"
 MAX_BAD_FRACTION = 0.01  # of all images; above it the dataset itself is probably wrong
 
 
