@@ -22,7 +22,7 @@ from isopix.runs.state import read_environment
 from isopix.storage.atomic import read_json
 from isopix.storage.log import read_log
 from isopix.storage.result import Measurement
-from isopix.storage.run_folder import RunFolder
+from isopix.storage.run_folder import RunFolder, no_folder
 from isopix.studies.results import Comparison, LabelDraw
 
 T = TypeVar("T")
@@ -95,6 +95,8 @@ def find_runs(places: Sequence[str]) -> list[Path]:
     for place in places:
         path = Path(place)
         near = path.iterdir() if path.is_dir() else map(Path, glob.glob(place))  # noqa: PTH207
+        if not path.exists() and not glob.has_magic(place):
+            raise ValueError(no_folder(path))
         runs = [path] if _is_run(path) else sorted(filter(_is_run, near))
         if not runs:
             raise ValueError(f"no run in {place}; give run folders, a folder of them or a pattern")
@@ -231,7 +233,7 @@ def _notes(group: RunGroup, baseline: RunGroup, *, paired_images: bool) -> list[
         origins = {run.pretrained for run in each.runs.values()} - {None}
         if 0 < len(origins) < len(each.seeds):
             networks = count_of(len(origins), "pre-trained network")
-            notes.append(f"{each.name}: {networks} for {len(each.seeds)} seeds")
+            notes.append(f"{each.name}: {networks} for {count_of(len(each.seeds), 'seed')}")
     for what, levels in (("seed", group.seeds), ("draw of the labels", group.draws)):
         if len(levels) == 1:
             notes.append(f"one {what}: the interval leaves out the variation that another one would add")

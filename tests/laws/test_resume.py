@@ -86,9 +86,7 @@ def test_resume_refuses_other_images(tmp_path: Path) -> None:
     found = newest(out)
     records = {**found.records, "state": {**found.records["state"], "data": "0" * 64}}
     checkpoint.save_checkpoint(found.path, found.tensors, records)
-    with pytest.raises(
-        ValueError, match=r"the images of 'digits' differ from those that run .* was started with"
-    ):
+    with pytest.raises(ValueError, match=r"the images of 'digits', .*, are not those of run .*: fingerprint"):
         resume(out)
 
 

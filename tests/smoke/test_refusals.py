@@ -81,7 +81,7 @@ REFUSED = {
     },
     "studio": "one or two runs",
     "score ar --out mine/file.txt": "is a file; results are several files: give a folder",
-    "compare tuned --baseline none": "no run in none; give run folders, a folder of them or a pattern",
+    "compare tuned --baseline none": "no folder none",
     # Searches, studies and protocols.
     "reproduce igpt.figure2 --data digits --out mine": "mine is not empty",
     "search-lr igpt.digits --out r lr=0.1": "set --max-lr and --min-lr instead",

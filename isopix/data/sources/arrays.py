@@ -41,7 +41,7 @@ ArrayFile = tuple[IO[bytes], tuple[tuple[int, ...], bool, np.dtype[Any]]]
 def read_npz(path: Path, options: ReadOptions) -> Source:
     """Read the arrays x_train and y_train, those of other splits (`by_split`), and class_names; or x and y.
 
-    Images are uint8 [n H W], [n H W 1], [n H W 3] or [n H W 4], or uint16 [n H W]; labels integers [n].
+    Images are uint8 [n H W], [n H W 1], [n H W 3] or [n H W 4], or uint16 [n H W]; labels [n].
     """
     with naming(f"dataset file {path}"), np.load(path, allow_pickle=False) as arrays:
         pairs = _pairs_of_arrays(arrays.files)
@@ -79,9 +79,8 @@ def _npz_split(path: Path, name: str, labels_name: str, arrays: Mapping[str, NDA
     allowed = f"[n H W] of uint8 or uint16, [n H W 3|4] of uint8, up to {MAX_PIXELS:,} pixels"
     if dtype not in (np.uint8, np.uint16) or not (gray or color) or not 0 < prod(shape[1:3]) <= MAX_PIXELS:
         raise ValueError(f"{name} is {dtype} {list(shape)}; allowed: {allowed}")
-    if labels is not None and (labels.size != shape[0] or labels.dtype.kind not in "iu"):
-        given = f"{labels_name} is {labels.dtype} {list(labels.shape)}"
-        raise ValueError(f"{given}; allowed: integers [{shape[0]}]")
+    if labels is not None and labels.size != shape[0]:
+        raise ValueError(f"{labels_name} is {labels.dtype} {list(labels.shape)}; allowed: [{shape[0]}]")
 
     def read_range(start: int, stop: int) -> Iterator[NDArray[Any]]:
         with naming(where), _opened(path, name) as (file, (_, fortran, _)):

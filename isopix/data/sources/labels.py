@@ -78,9 +78,8 @@ def read_metadata(root: Path, files: Iterable[str], label: str, image: str | Non
     for file in files:
         with naming(f"file {root / file}"):
             table = csv.read_csv(root / file, None, csv.ParseOptions(newlines_in_values=True), values)
-            columns = ", ".join(table.column_names)
             if missing := {label, image}.difference(table.column_names):
-                raise ValueError(f"it has no column '{min(missing)}'; its columns: {columns}")
+                raise ValueError(f"it has no column '{min(missing)}' of {', '.join(table.column_names)}")
         folder = file.removesuffix(METADATA)
         paths = (normpath(f"{folder}{each}") for each in table[image].to_pylist())
         labels |= zip(paths, table[label].to_pylist(), strict=True)

@@ -50,6 +50,8 @@ def test_arrays_of_every_shape_are_read_as_numpy_reads_them(tmp_path: Path, imag
     rows = [np.asarray(each) for each in train(tmp_path / "set.npz").images()]
     assert np.array_equal(np.stack(rows), images.reshape(np.shape(rows)))
     assert labels_of(train(tmp_path / "set.npz")) == LABELS.tolist()
+    np.savez(tmp_path / "set.npz", x_train=images, y_train=["dog", "cat", "cat", "dog"])
+    assert read(tmp_path / "set.npz").classes == ("cat", "dog")
 
 
 def test_images_without_bytes_are_files_beside_an_arrow_file_alone(tmp_path: Path, draw: Draw) -> None:

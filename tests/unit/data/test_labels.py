@@ -122,7 +122,7 @@ REFUSED: list[tuple[str, str | None, str | None, str]] = [
     ("Parquet", "img", None, "has no column 'img' of labels; allowed: label, pet"),
     ("Parquet", None, "mask", "has no image column 'mask' of {bytes, path}"),
     ("tar", "breed", None, "column 'breed' of 'set' has no label for each training image"),
-    ("CSV", "pet", "name", "it has no column 'name'; its columns: file_name, label, pet"),
+    ("CSV", "pet", "name", "it has no column 'name' of file_name, label, pet"),
     ("CSV", "pet", "label", "has no label for each training image"),
     ("CSV", None, "label", "has no columns that data.label_column or data.image_column names"),
     ("npz", "label", None, "'set' has no columns that data.label_column or data.image_column names"),

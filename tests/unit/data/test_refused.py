@@ -55,7 +55,7 @@ REFUSED: list[tuple[Content, str]] = [
     ({"set.npz": {"x_test": IMAGES}}, "has no split train, only test"),
     ({"set.npz": {"mean": IMAGES}}, "it has no array x_train of images; its arrays: mean"),
     ({"set.npz": {"x_train": IMAGES / 255}}, "x_train is float64 [4, 6, 5, 3]; allowed: [n H W] of uint8"),
-    ({"set.npz": {"x_train": IMAGES, "y_train": LABELS[:3]}}, "y_train is int64 [3]; allowed: integers [4]"),
+    ({"set.npz": {"x_train": IMAGES, "y_train": LABELS[:3]}}, "y_train is int64 [3]; allowed: [4]"),
     ({"set.npz": b"PK"}, "set.npz cannot be read: "),
     ({"a_trX.npy": CODES}, "has no kmeans_centers.npy or palette.npz"),
     (_codes(kmeans_centers=PALETTE * 2), "no colors [K 3] in the range of bytes"),

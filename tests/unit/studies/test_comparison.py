@@ -194,7 +194,7 @@ def test_runs_that_are_no_pairs_are_refused(
 
 
 def test_places_without_runs_are_refused(runs: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="no run in nowhere"):
+    with pytest.raises(ValueError, match="no folder nowhere"):
         isopix.compare("nowhere", baseline=runs)
     with pytest.raises(ValueError, match="has no fine-tuned run from scratch"):
         isopix.compare(f"{runs}/tuned-*")
