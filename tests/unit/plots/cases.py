@@ -110,6 +110,21 @@ def drawn(axes: Axes) -> list[Any]:
     return found + [[each.get_y() + each.get_height()] for each in axes.patches]
 
 
+def content(figure: Figure) -> list[Any]:
+    """The texts of a figure with their places, and what is drawn in each panel, with colors."""
+    shown = [
+        [text.get_text(), text.get_position(), text.get_color()]
+        for text in figure.findobj(Text)
+        if isinstance(text, Text) and text.get_text() and text.get_visible()
+    ]
+    marks = [
+        [line.get_xdata(), line.get_color(), line.get_marker(), line.get_linestyle(), line.get_label()]
+        for axes in figure.axes
+        for line in axes.lines
+    ]
+    return [shown, marks, [[*drawn(axes), *axes.get_xlim(), *axes.get_ylim()] for axes in figure.axes]]
+
+
 def shows(axes: Axes, expected: Any) -> bool:
     """Whether these numbers are drawn in a panel."""
     wanted = np.asarray(expected, dtype=float)

@@ -1,6 +1,4 @@
-"""What calls gave, in `golden/`: `ISOPIX_GOLDEN=1 pytest tests/laws -p no:xdist` writes it anew, to see its
-difference.
-"""
+"""What calls gave, in files: `ISOPIX_GOLDEN=1 pytest tests -p no:xdist` writes them, to see what differs."""
 
 import json
 import os
@@ -14,7 +12,6 @@ import numpy as np
 from PIL import Image
 from torch import Tensor
 
-FOLDER = Path(__file__).parent / "golden"
 CONSTRAINTS = (Path(__file__).parents[2] / "constraints.txt").read_text()
 PINNED = all(f"{name}=={version(name).partition('+')[0]}\n" in CONSTRAINTS for name in ("pillow", "torch"))
 NUMBER = re.compile(r"(-?\d+\.\d*(?:e[-+]\d+)?)")
@@ -29,7 +26,7 @@ def check(name: str, case: str, value: Any, base: Any = ()) -> None:
 
     With `base`, only what differs from it is kept and compared. Other versions of PyTorch draw other numbers.
     """
-    file = FOLDER / f"{name}.json"
+    file = Path(__file__).parent / f"{name}.json"
     golden = json.loads(file.read_text()) if file.exists() else {}
     found = different(dict(leaves(value)), dict(leaves(base)))
     if os.environ.get("ISOPIX_GOLDEN"):
@@ -53,7 +50,7 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
         for key, each in value.items():
             if key not in PASSING:
                 yield from leaves(each, f"{path}.{key}".removeprefix("."))
-    elif isinstance(value, bytes | Image.Image | Tensor):
+    elif isinstance(value, bytes | Image.Image | Tensor | np.ndarray):
         numbers = np.frombuffer(value, np.uint8) if isinstance(value, bytes) else np.asarray(value)
         yield path, summary(numbers.astype(float).ravel())
     elif isinstance(value, list | tuple):
