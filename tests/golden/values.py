@@ -3,7 +3,7 @@
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -12,12 +12,20 @@ import numpy as np
 from PIL import Image
 from torch import Tensor
 
+from tests.unit.reporting.cases import words
+
 CONSTRAINTS = (Path(__file__).parents[2] / "constraints.txt").read_text()
 PINNED = all(f"{name}=={version(name).partition('+')[0]}\n" in CONSTRAINTS for name in ("pillow", "torch"))
+READERS: dict[str, Callable[[Path], Any]] = {
+    ".csv": lambda path: path.read_text().splitlines(),
+    ".html": lambda path: words(path.read_text()).splitlines(),
+    ".png": Image.open,
+}
 NUMBER = re.compile(r"(-?\d+\.\d*(?:e[-+]\d+)?)")
 # Of the machine, of the moment and of the place: fields, and parts of texts.
 PASSING = {"command", "commit", "device", "folder", "free_bytes", "isopix", "path", "run_id", "seconds"}
 PASSING |= {"images_per_second", "peak_memory_bytes", "started", "time", "written"}
+PASSING |= {"probing_seconds", "training_seconds"}
 TEXTS = re.compile(r"cpu \([^)]*\)|memory: available.*|/\S+/(?=\w)|\bout\d+\b")
 
 
@@ -62,6 +70,12 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
                 yield from leaves(each, f"{path}.{place}")
     else:
         yield path, f"{value:#.5g}" if isinstance(value, float) else TEXTS.sub("", str(value))
+
+
+def contents(folder: Path | None) -> dict[str, Any]:
+    """Return the tables, the pictures and the text of the pages of a folder."""
+    files = sorted(folder.rglob("*")) if folder and folder.is_dir() else []
+    return {each.name: READERS[each.suffix](each) for each in files if each.suffix in READERS}
 
 
 def flat(value: Any) -> list[Any]:

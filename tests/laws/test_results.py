@@ -139,7 +139,9 @@ def test_every_verb_is_called() -> None:
 def test_json_is_the_record_and_the_record_is_read_again(run: Run, tmp_path: Path, word: str) -> None:
     result, printed = run(f"{word} {CALLS[word]}")
     if word != "doctor":  # which tells of the machine
-        values.check("results", word, [result.record(), str(result).splitlines()])
+        values.check(
+            "results", word, [result.record(), str(result).splitlines(), values.contents(result.path)]
+        )
     assert type(result) is get_type_hints(VERBS[word].function)["return"]
     saved = result.saved(tmp_path) if result.path is None or word in NO_RECORD else result
     again = type(result).read(Path(saved.path or ""))
