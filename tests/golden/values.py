@@ -29,7 +29,7 @@ PASSING |= {"probing_seconds", "training_seconds"}
 TEXTS = re.compile(r"cpu \([^)]*\)|memory: available.*|/\S+/(?=\w)|\bout\d+\b")
 
 
-def check(name: str, case: str, value: Any, base: Any = ()) -> None:
+def check_golden(name: str, case: str, value: Any, base: Any = ()) -> None:
     """Assert that a case gives what it gave: texts are equal, numbers to 0.1 % or their last digit.
 
     With `base`, only what differs from it is kept and compared. Other versions of PyTorch draw other numbers.

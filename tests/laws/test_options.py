@@ -18,7 +18,7 @@ from isopix.core.overrides import flatten
 from isopix.data import dataset
 from isopix.storage.result import Result
 from isopix.verbs import VERBS
-from tests.golden import values
+from tests.golden.values import PASSING, check_golden
 from tests.laws.test_stores import _logged
 from tests.laws.test_verbs import PACKAGE
 from tests.smoke.conftest import known_throughput
@@ -75,7 +75,7 @@ OTHERS = f"""
 # Where it runs, is written or logged to; the renormalized attention of networks with a class token.
 NOT_TRIED = {"--compile", "--device", "--logger", "--out", "--renormalize"}
 # Echoes of options, and texts with them.
-ECHOES = {"call", "config", "label", "next", "passes", *values.PASSING}
+ECHOES = {"call", "config", "label", "next", "passes", *PASSING}
 ECHOES |= {"resume", "sampling", "selection", "source", "warnings"}
 VALUES = {words.split()[0]: words.split() for words in OTHERS.split(";")}
 OPTIONS = {name.removeprefix("--").replace("-", "_") for name in VALUES}
@@ -197,14 +197,14 @@ def test_another_value_changes_the_result(
     key = " ".join(base).partition(" --out")[0]
     if key not in BASES:
         BASES[key] = outcome(found := call(base, monkeypatch)), found.path, shown(found)
-        values.check("options", key, shown(found))
+        check_golden("options", key, shown(found))
     limits, limited = set(), dataset._limited
     monkeypatch.setattr(
         dataset, "_limited", lambda whole, config: limits.add(config.limit) or limited(whole, config)
     )
     result = call(words_of(verb, name, VALUES[name]), monkeypatch)
     assert outcome(result) != BASES[key][0]
-    values.check("options", f"{verb} {name}", shown(result), BASES[key][2])
+    check_golden("options", f"{verb} {name}", shown(result), BASES[key][2])
     if result.path is not None and result.path.is_file():
         assert result.path != BASES[key][1], "one replaces the other"
     if verb == "search-lr" and name in ("--data", "--file", "--limit", "--palette", "--seed"):

@@ -14,7 +14,7 @@ import pytest
 from isopix.cli import main as command
 from isopix.storage.result import Result
 from isopix.verbs import VERBS
-from tests.golden import values
+from tests.golden.values import check_golden, contents
 from tests.smoke.conftest import known_throughput, quick_figures, quick_probes
 from tests.tiny_runs import cli
 from tests.unit.interop import bundles
@@ -139,9 +139,7 @@ def test_every_verb_is_called() -> None:
 def test_json_is_the_record_and_the_record_is_read_again(run: Run, tmp_path: Path, word: str) -> None:
     result, printed = run(f"{word} {CALLS[word]}")
     if word != "doctor":  # which tells of the machine
-        values.check(
-            "results", word, [result.record(), str(result).splitlines(), values.contents(result.path)]
-        )
+        check_golden("results", word, [result.record(), str(result).splitlines(), contents(result.path)])
     assert type(result) is get_type_hints(VERBS[word].function)["return"]
     saved = result.saved(tmp_path) if result.path is None or word in NO_RECORD else result
     again = type(result).read(Path(saved.path or ""))

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from isopix.analysis.embeddings import continuous_similarity, one_hot_similarity
 from isopix.plots import biases, curves, embeddings, sheets, study
 from isopix.plots.attention import plot_attention_distance, plot_attention_maps
-from tests.golden import values
+from tests.golden.values import check_golden
 from tests.unit.plots import cases
 from tests.unit.plots.cases import content, drawn, shows
 from tests.unit.reporting.cases import evidence, records
@@ -141,4 +141,4 @@ def test_every_number_is_drawn(name: str) -> None:
     for panel, wanted in expected.items():
         for each in wanted:
             assert shows(figure.axes[panel], each), (panel, each, drawn(figure.axes[panel]))
-    values.check("figures", name, content(figure))
+    check_golden("figures", name, content(figure))
