@@ -26,7 +26,7 @@ NUMBER = re.compile(r"(-?\d+\.\d*(?:e[-+]\d+)?)")
 PASSING = {"command", "commit", "device", "folder", "free_bytes", "isopix", "path", "run_id", "seconds"}
 PASSING |= {"images_per_second", "peak_memory_bytes", "started", "time", "written"}
 PASSING |= {"probing_seconds", "training_seconds"}
-TEXTS = re.compile(r"cpu \([^)]*\)|memory: available.*|/\S+/(?=\w)|\bout\d+\b")
+TEXTS = re.compile(r"cpu \([^)]*\)|memory: available.*|/\S+/(?=\w)|\bout\d+\b|\b\d+:\d\d\b")
 
 
 def check_golden(name: str, case: str, value: Any, base: Any = ()) -> None:

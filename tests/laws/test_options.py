@@ -18,7 +18,7 @@ from isopix.core.overrides import flatten
 from isopix.data import dataset
 from isopix.storage.result import Result
 from isopix.verbs import VERBS
-from tests.golden.values import PASSING, check_golden
+from tests.golden.values import PASSING, check_golden, contents
 from tests.laws.test_stores import _logged
 from tests.laws.test_verbs import PACKAGE
 from tests.smoke.conftest import known_throughput
@@ -154,6 +154,7 @@ def outcome(result: Result) -> Any:
     names = sorted(each.name for each in path.iterdir()) if path.is_dir() else []
     files = {name: Image.open(path / name).tobytes() if ".png" in name else b"" for name in names}
     log = _logged(path) if "log.jsonl" in files else []
+    log += [json.loads(each.read_text()) for each in sorted(path.glob("probes/history/*.json"))]
     unsaved = {
         name: value.numpy().tolist() if isinstance(value, torch.Tensor) else value.tobytes()
         for name, value in vars(result).items()
@@ -164,7 +165,7 @@ def outcome(result: Result) -> Any:
 
 def shown(result: Result) -> Any:
     """Return all that a result is, and that it shows."""
-    return result.record(), str(result).splitlines(), outcome(result)[1:]
+    return result.record(), str(result).splitlines(), outcome(result)[1:], contents(result.path)
 
 
 def plain(value: Any, echoes: set[str] = OPTIONS) -> Any:
