@@ -67,7 +67,7 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
             yield path, summary(np.array(numbers, float))
         else:
             for place, each in enumerate(value):
-                yield from leaves(each, f"{path}.{place}")
+                yield from leaves(each, f"{path}.{place}".removeprefix("."))
     else:
         yield path, f"{value:#.5g}" if isinstance(value, float) else TEXTS.sub("", str(value))
 

@@ -13,6 +13,7 @@ from isopix.studies.inductive_bias.claims import evaluate_trials
 from isopix.studies.inductive_bias.figures import claim_rows, group_trials, mean_std
 from isopix.studies.inductive_bias.results import ClaimRecord, ContrastRecord, StudyResult, Trial
 from isopix.studies.inductive_bias.study import Study, write_up
+from tests.golden.values import check_golden
 from tests.unit.studies.inductive_bias.worlds import pool_probes, probed
 
 COMMITTED = Path(__file__).parents[4] / "bench" / "results" / "study-tiny"
@@ -33,6 +34,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> StudyResult:
 
 
 def test_tables_have_every_claim_and_every_network(found: StudyResult) -> None:
+    check_golden("study", "tiny", str(found).splitlines())
     mean, grid, networks, biases, _ = found.tables()
     for table in (mean, grid):
         assert [row[0] for row in table.rows if row[0]] == list("abcdefghij")
