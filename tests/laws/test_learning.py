@@ -44,8 +44,11 @@ def test_losses_and_gradients_of_chunks_add_up_to_those_of_the_batch(recipe: Rec
     parts = [torch.autograd.grad(model(chunk), parameters) for chunk in batch.chunks(3)]
     for full, *chunks in zip(whole, *parts, strict=True):
         torch.testing.assert_close(sum(chunks), full, rtol=1e-6, atol=1e-8)
-    untrained = [float(each.double().square().sum()) for each in cases.network(recipe).parameters()]
-    found = {"loss": float(model(batch).detach()), "gradients": [float(each.norm()) for each in whole]}
+    untrained = [float(each.detach().double().square().sum()) for each in cases.network(recipe).parameters()]
+    found = {
+        "loss": float(model(batch).detach()),
+        "gradients": [float(each.detach().norm()) for each in whole],
+    }
     check_golden("parts", cases.title(recipe), {**found, "untrained": untrained})
 
 
