@@ -15,7 +15,8 @@ from torch import Tensor
 from tests.unit.reporting.cases import words
 
 CONSTRAINTS = (Path(__file__).parents[2] / "constraints.txt").read_text()
-PINNED = all(f"{name}=={version(name).partition('+')[0]}\n" in CONSTRAINTS for name in ("pillow", "torch"))
+PACKAGES = ("matplotlib", "pillow", "torch")  # other versions of which draw others
+PINNED = all(f"{name}=={version(name).partition('+')[0]}\n" in CONSTRAINTS for name in PACKAGES)
 READERS: dict[str, Callable[[Path], Any]] = {
     ".csv": lambda path: path.read_text().splitlines(),
     ".html": lambda path: words(path.read_text()).splitlines(),
@@ -32,7 +33,7 @@ TEXTS = re.compile(r"cpu \([^)]*\)|memory: available.*|/\S+/(?=\w)|\bout\d+\b|\b
 def check_golden(name: str, case: str, value: Any, base: Any = ()) -> None:
     """Assert that a case gives what it gave: texts are equal, numbers to 0.1 % or their last digit.
 
-    With `base`, only what differs from it is kept and compared. Other versions of PyTorch draw other numbers.
+    With `base`, only what differs from it is kept and compared.
     """
     file = Path(__file__).parent / f"{name}.json"
     golden = json.loads(file.read_text()) if file.exists() else {}
