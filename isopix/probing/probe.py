@@ -209,17 +209,13 @@ def _evaluate(
         batches.append((correct, single.double().mean(1), mean.double()))
     correct, single, mean = (torch.cat(each, 1) for each in zip(*batches, strict=True))
     accuracies = zip(single.mean(1).tolist(), mean.mean(1).tolist(), strict=True)
-    selected, fit = (
-        [{name: x if isinstance(x, int) else float(x) for name, x in each.items()} for each in numbers]
-        for numbers in (fitted.selected or [{}] * count, fitted.fit or [{}] * count)  # perhaps of NumPy
-    )
     columns = (
         layers,
         fitted.val_accuracy.tolist(),
         correct.double().mean(1).tolist(),
         stats.accuracy_interval(correct, splits.test.groups),
-        selected,
-        fit,
+        fitted.selected or [{}] * count,
+        fitted.fit or [{}] * count,
         [EnsembleAccuracy(*pair) if masked else None for pair in accuracies],
     )
     return [LayerScore(*row) for row in zip(*columns, strict=True)], correct

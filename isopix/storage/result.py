@@ -151,8 +151,9 @@ class Result:
         return warnings + ([] if self.path is None else [f"wrote {self.path}"])
 
     def json(self) -> bytes:
-        """Return the record; NaN and infinity are strings."""
-        return TypeAdapter(type(self)).dump_json(self, indent=2) + b"\n"
+        """Return the record; NaN and infinity are strings, and numbers of NumPy and PyTorch plain ones."""
+        options: Any = {"fallback": lambda number: number.item(), "warnings": False}
+        return TypeAdapter(type(self)).dump_json(self, indent=2, **options) + b"\n"
 
     def record(self) -> dict[str, Any]:
         """Return the record as plain values."""
