@@ -63,8 +63,7 @@ class Measurement:
     @property
     def count(self) -> str:
         """The images: `2,000 of 10,000 test images of cifar10`, `60 images of photos (training split)`."""
-        used = "" if self.images == self.available else f"{self.images:,} of "
-        used += f"{self.available:,}"
+        used = f"{self.images:,} of " * (self.images != self.available) + f"{self.available:,}"
         noun = "image" if self.available == 1 else "images"
         if self.split is None:
             return f"{used} given {noun}"
