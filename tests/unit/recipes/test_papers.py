@@ -128,10 +128,10 @@ WHOLE = ["codec=full_patch", "codec.patch_size=8", "head=regression"]
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["accumulate=3"], "train: batch_size 32 is not a multiple of accumulate 3"),
+        (["accumulate=3"], "train.batch_size 32 is not a multiple of accumulate 3"),
         (["block=axial"], "class_token is not possible with block axial, which needs the whole grid"),
         (["compile=true", "objective.corruption=drop"], "compile=true is not possible with objective.corr"),
-        (["objective.mask=per_channel"], "objective: mask per_channel masks single codes, which corruption"),
+        (["objective.mask=per_channel"], "objective.mask per_channel masks single codes, which corruption"),
         (["data.rows=60"], "images of 60 x 64 pixels cannot be cut into patches of 8 x 8"),
         (["stem=fourier_pixel_embedding"], "need positions of one pixel; this codec's are 8 x 8"),
         (["objective.mask=block", "data.rows=56"], "7 x 8 positions cannot be cut into squares of 2 x 2"),

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from isopix.storage.arrays import open_memmap, read_arrays, read_tensors, write_npy, write_tensors
 from isopix.storage.checkpoint import DamagedCheckpointError, load_checkpoint, save_checkpoint, verify_files
+from isopix.storage.result import Result
 
 VALUES = np.arange(4000, dtype=np.uint8).reshape(10, 400)
 
@@ -107,3 +108,7 @@ def test_missing_rows_are_named_in_one_line(tmp_path: Path, lost: int) -> None:
     folder = saved(tmp_path, [each for i, each in enumerate(SHARDS) if i != lost])
     with pytest.raises(DamagedCheckpointError, match=r"rows of tensor 'weight' are missing from the shards$"):
         load_checkpoint(folder)
+
+
+def test_a_record_has_numbers_of_numpy_and_pytorch_as_plain_ones() -> None:
+    assert Result(call={"a": np.float32(0.5), "b": torch.tensor(3)}).record()["call"] == {"a": 0.5, "b": 3}

@@ -44,6 +44,12 @@ def test_the_grid_is_selected_on_validation_and_not_on_test(tmp_path: Path) -> N
     assert all(NO_TEST in words for name, _, words in commands.calls if name == "finetune")
 
 
+def test_a_grid_of_one_setting_trains_and_tests_one_run(tmp_path: Path) -> None:
+    commands = FakeVerbs(score)
+    finetune(settings=GRID[0], grid=((),)).run(commands, tmp_path)
+    assert [run for _, run, _ in commands.calls] == [tmp_path / "tuned"] * 2
+
+
 def test_a_sequential_search_ends_after_the_first_fall(tmp_path: Path) -> None:
     lower = (("optimizer.lr=0.01",), ("optimizer.lr=0.001",), ("optimizer.lr=0.1",))
     commands = FakeVerbs(score)
