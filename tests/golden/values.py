@@ -25,9 +25,12 @@ READERS: dict[str, Callable[[Path], Any]] = {
 NUMBER = re.compile(r"(-?\d+\.\d*(?:e[-+]\d+)?)")
 # Of the machine, of the moment and of the place: fields, and parts of texts.
 PASSING = {"command", "commit", "device", "folder", "free_bytes", "isopix", "path", "run_id", "seconds"}
-PASSING |= {"images_per_second", "peak_memory_bytes", "started", "time", "written"}
+PASSING |= {"images_per_second", "peak_memory_bytes", "platform", "python", "started", "time", "written"}
 PASSING |= {"probing_seconds", "training_seconds"}
-TEXTS = re.compile(r"cpu \([^)]*\)|memory: available.*|/\S+/(?=\w)|\bout\d+\b|\b\d+:\d\d\b")
+TEXTS = re.compile(
+    r"cpu \([^)]*\)|memory: available.*|/\S+/(?=\w)|\bout\d+\b|\b\d+:\d\d\b"
+    r"|Written by .*|(commit|isopix|platform|python) {2,}.*"
+)
 
 
 def check_golden(name: str, case: str, value: Any, base: Any = ()) -> None:

@@ -18,6 +18,7 @@ from tests.golden.values import check_golden, contents
 from tests.smoke.conftest import known_throughput, quick_figures, quick_probes
 from tests.tiny_runs import cli
 from tests.unit.interop import bundles
+from tests.unit.runs.test_measurements import unmeasured
 
 __all__ = ["known_throughput", "quick_figures", "quick_probes"]
 
@@ -55,7 +56,7 @@ CALLS = {
     "probe": "ar --method ridge --refit-on-validation",
     "publish": "ar me/mine",
     "recipe list": "",
-    "recipe show": "igpt.digits",
+    "recipe show": "igpt.digits depth=6",
     "reconstruct": "bert -n 2",
     "report": "ar bert --out page.html",
     "reproduce": f"igpt.figure2 --data digits --out protocols {QUICK}",
@@ -73,6 +74,8 @@ NOT_CALLED = {"demo", "studio"}
 READERS_OF_OTHERS = {"convert huggingface-vit", "convert mae", "convert timm"}  # one result, as of `openai`
 # What they write has records of its own: a run folder, or another's model.
 NO_RECORD = {"pretrain", "resume", "finetune", *(word for word in CALLS if word.startswith("convert"))}
+
+UNMEASURED = {"models", "report", "study inductive-bias"}  # what others say; records beside its trials
 
 MARKS = {"study inductive-bias": pytest.mark.integration}
 
@@ -140,6 +143,7 @@ def test_json_is_the_record_and_the_record_is_read_again(run: Run, tmp_path: Pat
     result, printed = run(f"{word} {CALLS[word]}")
     if word != "doctor":  # which tells of the machine
         check_golden("results", word, [result.record(), str(result).splitlines(), contents(result.path)])
+    assert word in UNMEASURED or not [*unmeasured(printed, word)]
     assert type(result) is get_type_hints(VERBS[word].function)["return"]
     saved = result.saved(tmp_path) if result.path is None or word in NO_RECORD else result
     again = type(result).read(Path(saved.path or ""))

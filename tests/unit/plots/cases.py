@@ -118,7 +118,10 @@ def content(figure: Figure) -> list[Any]:
         if isinstance(text, Text) and text.get_text() and text.get_visible()
     ]
     marks = [
-        [line.get_xdata(), line.get_color(), line.get_marker(), line.get_linestyle(), line.get_label()]
+        [
+            *(line.get_xdata(), line.get_color(), line.get_marker(), line.get_linestyle(), line.get_label()),
+            *(line.get_markersize(), line.get_markerfacecolor()),
+        ]
         for axes in figure.axes
         for line in axes.lines
     ]

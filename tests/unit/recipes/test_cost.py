@@ -199,15 +199,9 @@ def test_a_plan_is_that_of_the_recipe_with_its_settings() -> None:
     recipe = registry.resolve("igpt.digits", settings=words[1:]).recipe
     assert found.parameters == recipe_cost(recipe).parameters
     assert found.seconds == pytest.approx(found.images / found.images_per_second)
-    best = found.recommended("2xH100")
-    assert best is not None
-    assert best is found.parallel[0]
-    assert f"2xH100: {best.command}" in found.notes()
-    assert [table.rows[0][0] for table in found.tables()] == ["ddp *", "ddp *"]
-    assert found.tables()[0].caption == "igpt.digits on 2xH100, 74.5 GiB each"
     assert found.peak == "measured matmul throughput"
     cost = float(found.tables()[0].rows[0][-1].replace(",", ""))
-    assert cost == pytest.approx(2e6 * 2 * best.hours, rel=0.01)
+    assert cost == pytest.approx(2e6 * 2 * found.parallel[0].hours, rel=0.01)
     h100 = next(each for each in found.device_hours if each.device == "H100")
     flops = found.images * found.training_flops
     assert h100.hours == pytest.approx(flops / (h100.peak_flops * 0.4) / 3600)

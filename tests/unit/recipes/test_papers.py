@@ -7,7 +7,7 @@ import pytest
 from isopix.core.random import generator
 from isopix.recipes import isotropic, registry
 from isopix.recipes.cost import recipe_cost
-from isopix.recipes.recipe import Recipe
+from tests.unit.recipes.test_cost import resolved
 
 # iGPT section 3, table 2 and table 5, and the released code: depth, width, heads, lr, and parameters with
 # positions of the stated resolution.
@@ -20,10 +20,6 @@ IGPT = {
     "igpt.m_bert": (36, 1024, 8, 0.003, 455_157_760 - 1024),
     "igpt.l_bert": (48, 1536, 16, 0.001, 1_362_250_752 - 1536),
 }
-
-
-def resolved(name: str, *words: str) -> Recipe:
-    return registry.resolve(name, settings=words).recipe
 
 
 @pytest.mark.parametrize("name", IGPT)
