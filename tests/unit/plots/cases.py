@@ -46,7 +46,7 @@ def results(seeds: int = 2, pool: str = "mean") -> PoolResults:
 
 
 def _spread(mean: float, seeds: int) -> MeanStd:
-    return MeanStd(mean, 0.01 * (seeds > 1), seeds)
+    return MeanStd(mean, 0.02 * mean * (seeds > 1), seeds)
 
 
 def attention(causal: bool = False, layers: int = 3, heads: int = 2) -> dict[str, Any]:
