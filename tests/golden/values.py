@@ -21,12 +21,14 @@ READERS: dict[str, Callable[[Path], Any]] = {
     ".csv": lambda path: path.read_text().splitlines(),
     ".html": lambda path: words(path.read_text()).splitlines(),
     ".png": Image.open,
+    "environment.json": lambda path: json.loads(path.read_text()),
+    "recipe.json": lambda path: json.loads(path.read_text()),
 }
 NUMBER = re.compile(r"(-?\d+\.\d*(?:e[-+]\d+)?)")
 # Of the machine, of the moment and of the place: fields, and parts of texts.
 PASSING = {"command", "commit", "device", "folder", "free_bytes", "isopix", "path", "run_id", "seconds"}
 PASSING |= {"images_per_second", "peak_memory_bytes", "platform", "python", "started", "time", "written"}
-PASSING |= {"probing_seconds", "training_seconds"}
+PASSING |= {"pillow", "probing_seconds", "torch", "training_seconds"}
 TEXTS = re.compile(
     r"cpu \([^)]*\)|memory: available.*|/\S+/(?=\w)|\bout\d+\b|\b\d+:\d\d\b"
     r"|Written by .*|(commit|isopix|platform|python) {2,}.*"
@@ -77,9 +79,10 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
 
 
 def contents(folder: Path | None) -> dict[str, Any]:
-    """Return the tables, the pictures and the text of the pages of a folder."""
+    """Return the settings, tables, pictures and the text of the pages of a folder."""
     files = sorted(folder.rglob("*")) if folder and folder.is_dir() else []
-    return {each.name: READERS[each.suffix](each) for each in files if each.suffix in READERS}
+    kinds = {each: each.name if each.suffix == ".json" else each.suffix for each in files}
+    return {each.name: READERS[kind](each) for each, kind in kinds.items() if kind in READERS}
 
 
 def flat(value: Any) -> list[Any]:

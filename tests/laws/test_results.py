@@ -69,6 +69,19 @@ CALLS = {
     "study inductive-bias": f"--data digits --trials conv-pix2vec-1 --seeds 1 --out bias {STUDY}",
     "verify": "ar --limit 8",
 }
+OPTIONS = [  # of commands whose options `test_options` does not change
+    "compare tuned --baseline other --out compared.json",
+    "convert huggingface exported data --data digits",
+    "convert huggingface exported sizes --rows 4 --cols 16",
+    "convert huggingface exported squashed --squash",
+    "convert openai model.ckpt-1 sizes2 --palette levels.npz --rows 2 --cols 8",
+    "convert openai model.ckpt-1 data2 --palette levels.npz --data digits",
+    "palette import levels.npy --out wide.npz --range -2 2",
+    "recipe show igpt.digits width=32 --file small.yaml",
+    "report ar bert tuned --out three.html",
+    "reproduce plan igpt.figure2 --scale small --pretrain-data cifar100",
+    "reproduce plan igpt.figure2 --data digits --pretrained igpt-l=ar",
+]
 # `demo` returns what `report` does, `studio` nothing.
 NOT_CALLED = {"demo", "studio"}
 READERS_OF_OTHERS = {"convert huggingface-vit", "convert mae", "convert timm"}  # one result, as of `openai`
@@ -135,6 +148,13 @@ def test_a_repository_is_private_if_asked(run: Run, option: str) -> None:
 
 def test_every_verb_is_called() -> None:
     assert set(CALLS) == set(VERBS) - READERS_OF_OTHERS - NOT_CALLED
+
+
+@pytest.mark.parametrize("words", OPTIONS)
+def test_options_are_kept(run: Run, words: str) -> None:
+    Path("small.yaml").write_text("train: {steps: 7}")
+    result, _ = run(words)
+    check_golden("results", words, [result.record(), str(result).splitlines(), contents(result.path)])
 
 
 @pytest.mark.usefixtures("quick_probes", "quick_figures", "known_throughput")

@@ -7,6 +7,7 @@ import json
 import math
 import re
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -157,6 +158,9 @@ def test_colors_are_those_of_the_page_and_characters_are_kept() -> None:
 
 def test_text_and_descriptions_are_escaped() -> None:
     assert "<script" not in inline("<script>a & b", alt='"><script>')
+    given = "\"quoted\" 'twice' & <more>"
+    svg = ElementTree.fromstring(inline(alt=given).replace("xlink:", ""))
+    assert svg.get("aria-label") == given
 
 
 def test_ids_of_figures_are_unique_and_every_reference_has_a_target() -> None:

@@ -18,8 +18,10 @@ from isopix.probing.config import ProbeConfig
 from isopix.recipes import igpt
 from isopix.reporting.page import read_runs, report_page
 from isopix.reporting.run_record import read_run
+from isopix.reporting.section import result_picture
 from isopix.reporting.summary import headline, model_card
 from isopix.runs.pretrain import save_data_sample
+from isopix.storage.result import Result
 from isopix.storage.run_folder import RunFolder
 from isopix.verbs.report import result_kinds
 from tests.unit.reporting.cases import (
@@ -151,6 +153,13 @@ def test_a_picture_is_shown_with_its_caption(tmp_path: Path) -> None:
     assert len(images) == before + 1
     assert [each for each in images if each.get("width") == "32" and "4 samples" in str(each["alt"])]
     assert page.index("4 samples") < page.index("Runs and baselines")
+
+
+def test_the_picture_of_neighbors_is_that_of_near_duplicates(tmp_path: Path) -> None:
+    for name in ("outliers", "duplicates"):
+        Image.new("RGB", (4, 4)).save(tmp_path / f"{name}.png")
+    result = Result(call=call("neighbors")).saved(tmp_path)
+    assert result_picture(result) == tmp_path / "duplicates.png"
 
 
 def test_equal_names_have_the_names_of_their_parents(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -171,6 +171,15 @@ def test_a_run_also_records_the_validation_images_that_select_its_step(
     selecting = set(dataset(archive).validation.sample(count).hashes.tolist())
     assert hashes_of(tuned.path) - hashes_of(source.path) == selecting
     assert len(selecting) == (count or len(dataset(archive).validation))
+
+
+@pytest.mark.parametrize("verb", [isopix.probe, isopix.verify, isopix.score, isopix.resume])
+def test_a_list_of_images_that_was_changed_is_refused(source: Any, verb: Callable[..., Any]) -> None:
+    file = source.path / SEEN
+    hashes = np.load(file)
+    np.save(file, np.append(hashes[1:], hashes[-1] + 1))
+    with pytest.raises(ValueError, match=f"{SEEN} does not have the SHA-256 that the checkpoint records"):
+        verb(source.path)
 
 
 def test_a_model_whose_training_images_are_not_known_is_measured_with_a_warning(
