@@ -22,6 +22,7 @@ from isopix.core.slurm import IN_JOB
 from isopix.core.text import expand_home, printable
 from isopix.core.verb import Verb, check_job
 from isopix.core.version import __version__
+from isopix.storage.atomic import final_paths
 from isopix.storage.result import Result
 from isopix.verbs import VERBS
 
@@ -105,7 +106,7 @@ def _exit(error: BaseException, message: str, code: int, say: Callable[[str], No
     if os.environ.get("ISOPIX_DEBUG"):
         raise error
     first = next(iter(message.strip().splitlines()), type(error).__name__)
-    say(f"isopix: {printable(launch.of_rank(first))}")
+    say(f"isopix: {printable(launch.of_rank(final_paths(first)))}")
     ranks.end_process(code)
     sys.exit(code)
 

@@ -3,12 +3,13 @@
 A range is declared in a type: `ratio: Annotated[float, Range(above=0, below=1)] = 0.15`.
 """
 
+import json
 import math
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Literal, get_args, get_type_hints
 
-from pydantic import GetCoreSchemaHandler
+from pydantic import GetCoreSchemaHandler, PlainSerializer
 from pydantic_core import CoreSchema
 from pydantic_core.core_schema import no_info_after_validator_function
 
@@ -22,7 +23,10 @@ ExportFormat = Literal["isopix", "huggingface"]
 MFU = 0.4  # model FLOPs utilization: what well-tuned code reaches at these widths
 EXAMINED_IMAGES = 50_000  # of each split in a survey: all of CIFAR, a minute or two of photographs
 
-Number = int | float
+Number = Annotated[
+    int | float,  # for which pydantic would write NaN and infinity as null
+    PlainSerializer(lambda number: number if math.isfinite(number) else json.dumps(number), when_used="json"),
+]
 
 
 @dataclass(frozen=True, kw_only=True)

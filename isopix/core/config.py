@@ -110,7 +110,8 @@ def _settings(cls: Any, values: Any, path: str) -> Any:
         return cls(**built)
     except ValueError as error:
         message = str(error)[:1].lower() + str(error)[1:]
-        raise ValueError(f"{path}: {message}" if path else message) from None
+        named = not path or message.partition(" ")[0] in fields
+        raise ValueError(_inside(path, message) if named else f"{path}: {message}") from None
 
 
 def _part(cls: type[Part], values: Any, path: str) -> tuple[type[Part], Any]:

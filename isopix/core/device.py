@@ -128,16 +128,19 @@ def native_precision(device: torch.device) -> Precision:
     return "bf16" if native else "fp32"
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def has_matrix_units() -> bool:
     """Return whether the CPU has those of AMX; a constant for the compiler, as `lacks_matrix_units`."""
     return bool(torch.cpu._is_amx_tile_supported())
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def lacks_matrix_units() -> bool:
     """Return whether the CPU multiplies in bf16 by AVX-512 alone, without AMX; constant for compilers."""
     return bool(torch.cpu._is_avx512_bf16_supported()) and not has_matrix_units()
+
+
+for each in (has_matrix_units, lacks_matrix_units):
+    # As torch.compiler.assume_constant_result does, which loads the compiler: a second of every command.
+    each._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def autocast(device: torch.device, precision: Precision) -> AbstractContextManager[object]:

@@ -140,6 +140,8 @@ def error_line(error: Exception) -> str:
     """Return in one line, without memory addresses, why something failed."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
+    if isinstance(error, KeyError):
+        return f"no {error}"
     return " ".join(str(error).split())[:MAX_REASON] or type(error).__name__
 
 

@@ -30,7 +30,7 @@ from isopix.generate.results import SamplingConfig
 from isopix.model.attention import AttentionCache, KVCache
 from isopix.model.network import Network, evaluation_mode, with_rounded_matrices
 from isopix.model.stems.pixels import Inputs
-from isopix.objectives.base import PretrainModel
+from isopix.objectives.base import ObjectiveSpec, PretrainModel
 
 logger = getLogger("isopix")
 
@@ -48,18 +48,23 @@ SampledImages = UInt8[Tensor, "_ 3 H W"]  # as many as requested
 Stream = tuple[int, str, int]  # seed, purpose and number of the image: of `core.random.generator`
 
 
+def generation_verbs(objective: ObjectiveSpec, *, logits: bool = True) -> list[str]:
+    """Return what a network of an objective can be asked for, by whether its head has logits."""
+    fits = {
+        "sample": objective.can_sample,
+        "complete": logits and (objective.can_sample or objective.masks_input),
+        "reconstruct": objective.masks_input,
+    }
+    return [verb for verb, fit in fits.items() if fit]
+
+
 def require(model: PretrainModel, verb: GenerationVerb) -> None:
     """Raise ValueError, which says what the network can be asked for, if it cannot be asked for this."""
     head, objective = model.network.head, model.objective
-    fits = {
-        "sample": objective.can_sample,
-        "complete": objective.can_sample or objective.masks_input,
-        "reconstruct": objective.masks_input,
-    }
     head.require_codes()
-    if not fits[verb]:
-        possible = [name for name, can in fits.items() if can and not (head.no_logits and name == "complete")]
-        others = ", ".join(f"isopix {name}" for name in [*possible, "probe"])
+    if verb not in generation_verbs(objective):
+        possible = [*generation_verbs(objective, logits=not head.no_logits), "probe"]
+        others = ", ".join(f"isopix {name}" for name in possible)
         raise ValueError(f"this model (objective: {objective.label()}) cannot {verb} images; try {others}")
     if head.no_logits and verb != "reconstruct":
         raise ValueError(head.no_logits)

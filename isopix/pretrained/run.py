@@ -13,7 +13,7 @@ from isopix.core.config import from_dict
 from isopix.core.device import DeviceLike, Precision, native_precision, select_device
 from isopix.core.text import command_line
 from isopix.core.verb import checked
-from isopix.generate.sample import GenerationVerb
+from isopix.generate.sample import GenerationVerb, generation_verbs
 from isopix.model.backbone import FeatureKind
 from isopix.model.network import evaluation_mode
 from isopix.model.positions import Pool
@@ -175,7 +175,7 @@ def training_result(
     applicable = {
         "evaluate": status.can_evaluate,
         "probe": status.can_probe,
-        "sample" if recipe.objective.can_sample else "reconstruct": recipe.predicts_codes,
+        **{verb: recipe.predicts_codes for verb in generation_verbs(recipe.objective) if verb != "complete"},
         "report": True,
     }
     categorical = recipe.predicts_codes and recipe.model.head.categorical

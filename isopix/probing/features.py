@@ -224,6 +224,8 @@ def read_splits(
 def _views(data: ImageDataset, mask_ensemble: int) -> list[View]:
     views = []
     for name, split in (("train", data.train), ("validation", data.validation), ("test", data.test)):
+        if not len(split):
+            raise ValueError(f"the {name} split has no images; a probe needs some in every split")
         assert split.labels is not None
         for number in range(max(1, mask_ensemble) if name == "test" else 1):
             mask = f"probe.mask.{name}.{number}" if mask_ensemble else None

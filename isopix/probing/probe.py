@@ -136,8 +136,8 @@ def evaluate_probe(
 ) -> EvaluatedProbe:
     """Fit a classifier to every layer, standardized by train, select on validation, report on test.
 
-    Raises ValueError for an empty split or a single class, RuntimeError for features that are not finite and
-    for a fit that does not converge.
+    Raises ValueError for a single class, RuntimeError for features that are not finite and for a fit that
+    does not converge.
     """
     _check(splits)
     # MPS devices have no float64, without which convergence cannot be verified.
@@ -209,17 +209,13 @@ def _evaluate(
         batches.append((correct, single.double().mean(1), mean.double()))
     correct, single, mean = (torch.cat(each, 1) for each in zip(*batches, strict=True))
     accuracies = zip(single.mean(1).tolist(), mean.mean(1).tolist(), strict=True)
-    selected, fit = (
-        [{name: x if isinstance(x, int) else float(x) for name, x in each.items()} for each in numbers]
-        for numbers in (fitted.selected or [{}] * count, fitted.fit or [{}] * count)  # perhaps of NumPy
-    )
     columns = (
         layers,
         fitted.val_accuracy.tolist(),
         correct.double().mean(1).tolist(),
         stats.accuracy_interval(correct, splits.test.groups),
-        selected,
-        fit,
+        fitted.selected or [{}] * count,
+        fitted.fit or [{}] * count,
         [EnsembleAccuracy(*pair) if masked else None for pair in accuracies],
     )
     return [LayerScore(*row) for row in zip(*columns, strict=True)], correct
@@ -248,8 +244,6 @@ def _concat(
 def _check(splits: FeatureSplits) -> None:
     views = [("test", view) for view in splits.test_views]
     for name, split in [("train", splits.train), ("validation", splits.validation), *views]:
-        if not len(split):
-            raise ValueError(f"the {name} split has no images; a probe needs some in every split")
         for chunk in split.chunks():
             for index in torch.nonzero(~chunk.features.isfinite().all(2).all(1)).flatten().tolist():
                 layer = splits.first_layer + index

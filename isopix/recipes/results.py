@@ -7,7 +7,7 @@ from json import dumps
 from typing import Any, Literal, NamedTuple
 
 from isopix.core.choices import Precision
-from isopix.core.device_specs import DEVICE_SPECS, GB
+from isopix.core.device_specs import DEVICE_SPECS
 from isopix.core.text import Table, format_bytes, format_duration, spell_duration
 from isopix.storage.result import Result
 
@@ -106,6 +106,7 @@ class PlanResult(Result):
     free_bytes: int
     device: str
     images_per_second: float
+    peak: Literal["data-sheet peak", "measured matmul throughput"]
     mfu: float
     price: float | None
     device_hours: tuple[DeviceCost, ...]
@@ -132,7 +133,7 @@ class PlanResult(Result):
 
     def notes(self) -> list[str]:
         if not self.parallel:
-            return [f"The time assumes {self.mfu:.0%} of the measured matmul throughput of {self.device}."]
+            return [f"The time assumes {self.mfu:.0%} of the {self.peak} of {self.device}."]
         best = {each.devices: self.recommended(each.devices) for each in self.parallel}
         lines = [f"{devices}: {plan.command if plan else 'nothing fits'}" for devices, plan in best.items()]
         assumed = f"Times assume {self.mfu:.0%} of the peak FLOP/s and free communication; * is recommended."
@@ -169,14 +170,14 @@ class PlanResult(Result):
             (
                 f"{each.name} *" if each is best else each.name,
                 f"{each.micro_batch} x {each.accumulate}",
-                f"{each.memory.total / GB:,.2f}",
+                format_bytes(each.memory.total),
                 format_duration(3600 * each.hours) if each.fits else "does not fit",
                 *self._cost(each.hours * each.count),
             )
             for each in plans
         ]
-        caption = f"{self.recipe} on {devices}, {memory / GB:,.0f} GB each"
-        columns = ["strategy", "images", "GB", "time", "cost"]
+        caption = f"{self.recipe} on {devices}, {format_bytes(memory)} each"
+        columns = ["strategy", "images", "memory", "time", "cost"]
         return Table(caption, columns if self.price is not None else columns[:-1], rows)
 
     def _cost(self, device_hours: float) -> list[str]:

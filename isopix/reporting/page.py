@@ -10,6 +10,7 @@ from torch import Tensor
 
 from isopix.core.overrides import flatten
 from isopix.core.text import Table, count_of
+from isopix.generate.sample import generation_verbs
 from isopix.plots.images import Group, enlarge, fit_scale, image_grid, png_bytes, sample_grid
 from isopix.plots.palette import arrange_colors, oklab
 from isopix.reporting import training
@@ -107,9 +108,8 @@ def _suggestions(run: RunRecord, path: str) -> Section | None:
     there = {each.call["verb"] for each in run.results}
     possible = ["probe"] if run.recipe is None or run.recipe.finetune is None else ["evaluate"]
     if run.recipe is not None and run.predicts_codes:
-        objective, head = run.recipe.objective, run.recipe.model.head
-        possible += ["sample" if objective.can_sample else "reconstruct", "score"]
-        possible += ["complete"] * (head.categorical and (objective.can_sample or objective.masks_input))
+        verbs = generation_verbs(run.recipe.objective, logits=run.recipe.model.head.categorical)
+        possible += [*verbs, "score"] if verbs else []
     notes = [missing("", f"isopix {verb} {path}") for verb in possible if verb not in there]
     return Section("Not measured yet", [Panel(notes=notes)]) if notes else None
 

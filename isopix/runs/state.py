@@ -1,8 +1,7 @@
 """What a run saves of itself: typed records, and checkpoints, which are read and written here."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -14,13 +13,13 @@ from isopix.codecs.base import Codec
 from isopix.core.choices import NonNegative
 from isopix.core.config import config, from_dict, to_dict
 from isopix.core.registry import require_plugins
-from isopix.core.signals import errors_as_stops
+from isopix.core.text import naming
 from isopix.model.heads import ClassHead
 from isopix.model.network import Network
 from isopix.recipes.recipe import Recipe
 from isopix.storage import checkpoint
 from isopix.storage.atomic import read_json, write_json
-from isopix.storage.checkpoint import Checkpoint, DamagedCheckpointError, Groups
+from isopix.storage.checkpoint import Checkpoint, DamagedCheckpointError, Groups, reported_as_damage
 from isopix.storage.run_folder import RunFolder
 from isopix.train.parallel import is_sharded, write_shards
 
@@ -176,23 +175,22 @@ def typed(found: Checkpoint) -> SavedRun:
     Raises DamagedCheckpointError for wrong content, such as a codec whose hash is not the one recorded, and
     ValueError if a plugin is not loaded.
     """
-    with _damage(found, "state.json"):
+    with reported_as_damage(found.path), naming("state.json"):
         state = from_dict(State, found.records["state"])
-    with _damage(found, "environment.json"):
+    with reported_as_damage(found.path), naming("environment.json"):
         environment = from_dict(Environment, found.records["environment"])
     changes = tuple(require_plugins(environment.plugins))
-    with _damage(found, "recipe.json"):
+    with reported_as_damage(found.path), naming("recipe.json"):
         recipe = from_dict(Recipe, found.records["recipe"])
     imported = found.records.get("imported", {})
     saved = SavedRun(recipe, state, environment, found.tensors, imported, changes)
     if MODEL not in found.tensors:
         return saved
-    with _damage(found, "model.safetensors"):
-        codec = recipe.model.codec.from_state(found.tensors[MODEL], recipe.grid)
+    with reported_as_damage(found.path):
+        with naming("model.safetensors"):
+            codec = recipe.model.codec.from_state(found.tensors[MODEL], recipe.grid)
         if (own := codec.fingerprint()) != state.codec:
-            raise ValueError(
-                f"palette {own[:12]} is not palette {state.codec[:12]}, which it was trained with"
-            )
+            raise ValueError(f"palette {own[:12]} is not palette {state.codec[:12]} of its training")
     return replace(saved, codec=codec)
 
 
@@ -202,19 +200,6 @@ def records_of(
     """Return the records of a checkpoint, which `typed` reads; `imported` of an imported model alone."""
     records = {"recipe": to_dict(recipe), "state": to_dict(state), "environment": environment}
     return records | ({"imported": imported} if imported else {})
-
-
-@contextmanager
-def _damage(found: Checkpoint, file: str) -> Iterator[None]:
-    """Turn whatever a part makes of wrong content into DamagedCheckpointError, in one line."""
-    try:
-        with errors_as_stops():
-            yield
-    except DamagedCheckpointError:
-        raise
-    except Exception as error:  # a part may raise anything for values that it was not made for
-        reason = f"no {error}" if isinstance(error, KeyError) else " ".join(str(error).split())
-        raise DamagedCheckpointError(found.path, f"{file}: {reason}") from None
 
 
 class CheckpointWriter:

@@ -30,6 +30,11 @@ def temporary_path(path: Path) -> Path:
     return path.with_name(f".tmp-{path.name}-{os.getpid()}")
 
 
+def final_paths(text: str) -> str:
+    """Return an error's text with the paths that the files and folders of this process are renamed to."""
+    return re.sub(rf"\.tmp-([^/]+?)-{os.getpid()}\b", r"\1", text)
+
+
 def temporary_target(path: Path) -> str | None:
     """Return the name for which a process that has ended was writing `path`; None if it still runs."""
     match = TEMPORARY_NAME.fullmatch(path.name)
@@ -177,7 +182,8 @@ def exclusive_lock(
         lock.acquire(blocking=True, poll_interval=POLL_SECONDS)
     try:
         # Kept open, as the folder may be renamed meanwhile.
-        with open(path, "wb", buffering=0, opener=_open_file) as owner:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+        with open_file(path, flags) as owner:
             with report_disk_full(f"lock {path}", folder):
                 owner.write(f"{OWNER}{os.getpid()} on host {socket.gethostname()}".encode())
             try:
@@ -193,7 +199,3 @@ def is_lock(path: Path) -> bool:
     if path.is_symlink() or not path.is_file():
         return False
     return OWNER.encode().startswith(read_regular(path)[: len(OWNER)])
-
-
-def _open_file(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW)

@@ -83,7 +83,7 @@ def load_checkpoint(
     folder: Path, groups: Collection[str] | None = None, optional: Collection[str] = ()
 ) -> Checkpoint:
     """Return all records, and tensors, or those of groups; DamagedCheckpointError names a changed file."""
-    with _reported_as_damage(folder):
+    with reported_as_damage(folder):
         entries = _read_manifest(folder)
         files: dict[str, list[str]] = {}  # of each group: one, or its shards
         for name in sorted(name for name in entries if name.endswith(".safetensors")):
@@ -127,7 +127,7 @@ def latest_folder(checkpoints: Path) -> Path | None:
 
 def verify_files(folder: Path) -> list[str]:
     """Return the files, all hashes compared. Raises DamagedCheckpointError about the first that differs."""
-    with _reported_as_damage(folder):
+    with reported_as_damage(folder):
         entries = _read_manifest(folder)
         for name in entries:
             _verify(folder, name, entries)
@@ -202,7 +202,8 @@ def _latest_first(checkpoints: Path) -> list[Path]:
 
 
 @contextmanager
-def _reported_as_damage(folder: Path) -> Iterator[None]:
+def reported_as_damage(folder: Path) -> Iterator[None]:
+    """Turn what is raised about wrong content of a checkpoint into DamagedCheckpointError, in one line."""
     try:
         yield
     except OSError as error:

@@ -63,8 +63,7 @@ class Measurement:
     @property
     def count(self) -> str:
         """The images: `2,000 of 10,000 test images of cifar10`, `60 images of photos (training split)`."""
-        used = "" if self.images == self.available else f"{self.images:,} of "
-        used += f"{self.available:,}"
+        used = f"{self.images:,} of " * (self.images != self.available) + f"{self.available:,}"
         noun = "image" if self.available == 1 else "images"
         if self.split is None:
             return f"{used} given {noun}"
@@ -151,8 +150,9 @@ class Result:
         return warnings + ([] if self.path is None else [f"wrote {self.path}"])
 
     def json(self) -> bytes:
-        """Return the record; NaN and infinity are strings."""
-        return TypeAdapter(type(self)).dump_json(self, indent=2) + b"\n"
+        """Return the record; NaN and infinity are strings, and numbers of NumPy and PyTorch plain ones."""
+        options: Any = {"fallback": lambda number: number.item(), "warnings": False}
+        return TypeAdapter(type(self)).dump_json(self, indent=2, **options) + b"\n"
 
     def record(self) -> dict[str, Any]:
         """Return the record as plain values."""

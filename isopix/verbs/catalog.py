@@ -53,7 +53,8 @@ def plan(
     plans = [plan for text in devices for plan in parallel_plans(found, text, words, own_device=own, mfu=mfu)]
     costs, flops, precision = cost.recipe_cost(found), cost.training_flops(found), train.precision_on(where)
     memory = cost.recipe_memory(found.updated(precision=precision))
-    peak = hardware.peak_flops(where, precision) or cost.matmul_throughput(where, precision, model.width)
+    known = hardware.peak_flops(where, precision)
+    flops_per_second = known or cost.matmul_throughput(where, precision, model.width)
     return PlanResult(
         recipe=found.name,
         size=f"depth {model.depth}, width {model.width}",
@@ -68,7 +69,8 @@ def plan(
         step_bytes=memory.step_bytes(train.batch_size // train.accumulate),
         free_bytes=hardware.free_memory(where),
         device=hardware.describe_device(where),
-        images_per_second=mfu * peak / costs.training_flops,
+        images_per_second=mfu * flops_per_second / costs.training_flops,
+        peak="data-sheet peak" if known else "measured matmul throughput",
         mfu=mfu,
         price=price,
         device_hours=tuple(cost.device_costs(flops, train.gpu_precision, mfu=mfu, price_per_hour=price)),

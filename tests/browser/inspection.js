@@ -85,6 +85,7 @@
     for (const node of document.querySelectorAll("body *"))
       if (node.clientWidth && node.scrollWidth > node.clientWidth + 1 && /auto|scroll/.test(getComputedStyle(node).overflowX)) {
         if (node.tabIndex < 0 || !node.getAttribute("aria-label")) problems.push(`box scrolls without a focusable, named region: ${name(node)}`);
+        if (innerWidth >= 1200 && node.querySelector("table")) problems.push(`table scrolls on a wide screen: ${name(node)}`);
       } else if (/hidden|clip/.test(getComputedStyle(node).overflowX) && node.scrollWidth > node.clientWidth + 1 && node.clientWidth)
         problems.push(`cut off: ${name(node)}`);
     for (const node of document.images)

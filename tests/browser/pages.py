@@ -6,18 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from isopix.recipes import igpt
-from isopix.reporting.page import read_runs, report_page
 from isopix.runs.pretrain import save_data_sample
-from isopix.storage.run_folder import RunFolder
-from isopix.verbs.report import result_kinds
 from tests.unit.reporting.cases import bare, dataset, evidence, fine_tuned, records, whole, write_log
+from tests.unit.reporting.test_pages import page_of
 
 LONG_NAME = "a-very-long-name-of-a-run-" * 5 + "end"
 MOST_SHEETS = {"unlabeled": 8, "labeled": 14, "several": 32, "long": 24}
-
-
-def page_of(*runs: RunFolder) -> str:
-    return report_page(read_runs(runs, result_kinds())).html()
 
 
 def unlabeled(folder: Path) -> str:
@@ -45,8 +39,5 @@ def long(folder: Path) -> str:
 
 
 PAGES: dict[str, Callable[[Path], str]] = {
-    "unlabeled": unlabeled,
-    "labeled": labeled,
-    "several": several,
-    "long": long,
+    each.__name__: each for each in (unlabeled, labeled, several, long)
 }

@@ -14,7 +14,7 @@ __all__ = ["browser"]
 pytestmark = needs_browser
 
 INSPECTION = (Path(__file__).parent / "inspection.js").read_text()
-WIDTHS = (360, 414, 660, 768, 1030, 1400)
+WIDTHS = (360, 414, 660, 768, 1030, 1200, 1400)
 PRINTED = 688  # px, of A4 between the margins of the page
 Open = Callable[[str], Any]
 

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+import isopix
+from tests.golden.values import check_golden
 from tests.trained import logged, train
 
 CURVES = {
@@ -48,3 +50,12 @@ def test_twenty_steps_give_the_same_losses_as_ever(name: str, tmp_path: Path) ->
     losses = [each["loss_nats"] for each in logged(tmp_path / "run", kind="train")]
     expected = [float(each) for each in CURVES[name].split()]
     assert losses == pytest.approx(expected, rel=5e-5)  # processors without AVX-512 differ by 2e-5
+
+
+@pytest.mark.parametrize("name", CURVES)
+def test_each_family_is_measured_as_ever(name: str, tmp_path: Path) -> None:
+    words = ["steps=2", "batch_size=8", "data.limit=60", "evaluate_images=8", "num_test_images=8"]
+    run = tmp_path / "run"
+    train(name, run, *words, *SMALLER.get(name, DIGITS))
+    measured = [isopix.analyze(run, limit=4), isopix.probe(run, method="ridge"), isopix.verify(run)]
+    check_golden("families", name, [[each.record(), str(each).splitlines()] for each in measured])

@@ -6,6 +6,7 @@ import torch
 from isopix.core.random import generator
 from isopix.objectives.base import nll_per_image
 from isopix.recipes.recipe import Recipe
+from tests.golden.values import check_golden
 from tests.laws import cases
 
 every = pytest.mark.parametrize("recipe", cases.CASES, ids=cases.title)
@@ -43,6 +44,12 @@ def test_losses_and_gradients_of_chunks_add_up_to_those_of_the_batch(recipe: Rec
     parts = [torch.autograd.grad(model(chunk), parameters) for chunk in batch.chunks(3)]
     for full, *chunks in zip(whole, *parts, strict=True):
         torch.testing.assert_close(sum(chunks), full, rtol=1e-6, atol=1e-8)
+    untrained = [float(each.detach().double().square().sum()) for each in cases.network(recipe).parameters()]
+    found = {
+        "loss": float(model(batch).detach()),
+        "gradients": [float(each.detach().norm()) for each in whole],
+    }
+    check_golden("parts", cases.title(recipe), {**found, "untrained": untrained})
 
 
 @every

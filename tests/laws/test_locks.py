@@ -9,13 +9,14 @@ import pytest
 from filelock import FileLock
 
 from isopix.cli.main import main
+from isopix.runs.resume import resume_run
 from isopix.runs.training_log import RunObserver
 from isopix.storage.atomic import LOCK_FILE, exclusive_lock
 from isopix.storage.run_folder import FOLDER_LOCK
 from isopix.studies.inductive_bias.study import Study, plan_study
 from tests.laws.test_resume import recipe
 from tests.tiny_runs import TINY, Copy, cli, copy_of, pristine, unchecked
-from tests.trained import StopAt, logged, resume, train
+from tests.trained import CPU, StopAt, logged, resume, train
 
 __all__ = ["copy_of", "pristine", "unchecked"]
 
@@ -65,6 +66,21 @@ def test_a_folder_in_use_is_refused_and_left_as_it_is(
             run(words, monkeypatch)
         assert "in use by process" in capsys.readouterr().err
         assert contents(tmp_path) == before
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_a_run_is_locked_until_its_training_ends(tmp_path: Path) -> None:
+    refused = []
+
+    def stop() -> bool:
+        with pytest.raises(ValueError, match="in use by process"):
+            resume(tmp_path / "run")
+        refused.append("resume")
+        return len(refused) == 2
+
+    train(recipe("igpt.digits", []), tmp_path / "run", observer=RunObserver(stop=stop))
+    resume_run(tmp_path / "run", device=CPU, observer=RunObserver(stop=stop))
+    assert len(refused) > 2
 
 
 def meanwhile(work: Callable[[], Any], patch: pytest.MonkeyPatch) -> None:

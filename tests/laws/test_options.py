@@ -18,6 +18,7 @@ from isopix.core.overrides import flatten
 from isopix.data import dataset
 from isopix.storage.result import Result
 from isopix.verbs import VERBS
+from tests.golden.values import PASSING, check_golden, contents
 from tests.laws.test_stores import _logged
 from tests.laws.test_verbs import PACKAGE
 from tests.smoke.conftest import known_throughput
@@ -74,9 +75,10 @@ OTHERS = f"""
 # Where it runs, is written or logged to; attention with a class token; labels of tables (unit tests of data).
 NOT_TRIED = {"--compile", "--device", "--logger", "--out", "--renormalize", "--label-column"}
 # Echoes of options, and texts with them.
-ECHOES = {"call", "config", "label", "next", "passes"}
+ECHOES = {"call", "config", "label", "next", "passes", *PASSING}
 ECHOES |= {"resume", "sampling", "selection", "source", "warnings"}
 VALUES = {words.split()[0]: words.split() for words in OTHERS.split(";")}
+OPTIONS = {name.removeprefix("--").replace("-", "_") for name in VALUES}
 # Samples on CPUs without instructions for bf16, and errors of few images.
 SAME = {"complete --precision", "sample --precision", "low-data --precision"}
 
@@ -152,6 +154,7 @@ def outcome(result: Result) -> Any:
     names = sorted(each.name for each in path.iterdir()) if path.is_dir() else []
     files = {name: Image.open(path / name).tobytes() if ".png" in name else b"" for name in names}
     log = _logged(path) if "log.jsonl" in files else []
+    log += [json.loads(each.read_text()) for each in sorted(path.glob("probes/history/*.json"))]
     unsaved = {
         name: value.numpy().tolist() if isinstance(value, torch.Tensor) else value.tobytes()
         for name, value in vars(result).items()
@@ -160,16 +163,21 @@ def outcome(result: Result) -> Any:
     return plain(result.record()), plain(log), unsaved, files
 
 
-def plain(value: Any) -> Any:
-    """Return plain values without those of options."""
+def shown(result: Result) -> Any:
+    """Return all that a result is, and that it shows."""
+    return result.record(), str(result).splitlines(), outcome(result)[1:], contents(result.path)
+
+
+def plain(value: Any, echoes: set[str] = OPTIONS) -> Any:
+    """Return plain values without those of options, and of the moment."""
     if isinstance(value, list):
-        return list(map(plain, value))
+        return [plain(each, set()) for each in value]
     if not isinstance(value, dict):
         return value
     return {
         key: plain(each)
         for key, each in value.items()
-        if key not in ECHOES and (isinstance(each, list | dict) or f"--{key.replace('_', '-')}" not in VALUES)
+        if key not in ECHOES and (isinstance(each, list | dict) or key not in echoes)
     }
 
 
@@ -189,13 +197,15 @@ def test_another_value_changes_the_result(
     base = words_of(verb, name, [])
     key = " ".join(base).partition(" --out")[0]
     if key not in BASES:
-        BASES[key] = outcome(found := call(base, monkeypatch)), found.path
+        BASES[key] = outcome(found := call(base, monkeypatch)), found.path, shown(found)
+        check_golden("options", key, shown(found))
     limits, limited = set(), dataset._limited
     monkeypatch.setattr(
         dataset, "_limited", lambda whole, config: limits.add(config.limit) or limited(whole, config)
     )
     result = call(words_of(verb, name, VALUES[name]), monkeypatch)
     assert outcome(result) != BASES[key][0]
+    check_golden("options", f"{verb} {name}", shown(result), BASES[key][2])
     if result.path is not None and result.path.is_file():
         assert result.path != BASES[key][1], "one replaces the other"
     if verb == "search-lr" and name in ("--data", "--file", "--limit", "--palette", "--seed"):

@@ -14,9 +14,11 @@ import pytest
 from isopix.cli import main as command
 from isopix.storage.result import Result
 from isopix.verbs import VERBS
+from tests.golden.values import check_golden, contents
 from tests.smoke.conftest import known_throughput, quick_figures, quick_probes
 from tests.tiny_runs import cli
 from tests.unit.interop import bundles
+from tests.unit.runs.test_measurements import unmeasured
 
 __all__ = ["known_throughput", "quick_figures", "quick_probes"]
 
@@ -54,7 +56,7 @@ CALLS = {
     "probe": "ar --method ridge --refit-on-validation",
     "publish": "ar me/mine",
     "recipe list": "",
-    "recipe show": "igpt.digits",
+    "recipe show": "igpt.digits depth=6",
     "reconstruct": "bert -n 2",
     "report": "ar bert --out page.html",
     "reproduce": f"igpt.figure2 --data digits --out protocols {QUICK}",
@@ -67,11 +69,26 @@ CALLS = {
     "study inductive-bias": f"--data digits --trials conv-pix2vec-1 --seeds 1 --out bias {STUDY}",
     "verify": "ar --limit 8",
 }
+OPTIONS = [  # of commands whose options `test_options` does not change
+    "compare tuned --baseline other --out compared.json",
+    "convert huggingface exported data --data digits",
+    "convert huggingface exported sizes --rows 4 --cols 16",
+    "convert huggingface exported squashed --squash",
+    "convert openai model.ckpt-1 sizes2 --palette levels.npz --rows 2 --cols 8",
+    "convert openai model.ckpt-1 data2 --palette levels.npz --data digits",
+    "palette import levels.npy --out wide.npz --range -2 2",
+    "recipe show igpt.digits width=32 --file small.yaml",
+    "report ar bert tuned --out three.html",
+    "reproduce plan igpt.figure2 --scale small --pretrain-data cifar100",
+    "reproduce plan igpt.figure2 --data digits --pretrained igpt-l=ar",
+]
 # `demo` returns what `report` does, `studio` nothing.
 NOT_CALLED = {"demo", "studio"}
 READERS_OF_OTHERS = {"convert huggingface-vit", "convert mae", "convert timm"}  # one result, as of `openai`
 # What they write has records of its own: a run folder, or another's model.
 NO_RECORD = {"pretrain", "resume", "finetune", *(word for word in CALLS if word.startswith("convert"))}
+
+UNMEASURED = {"models", "report", "study inductive-bias"}  # what others say; records beside its trials
 
 MARKS = {"study inductive-bias": pytest.mark.integration}
 
@@ -133,10 +150,20 @@ def test_every_verb_is_called() -> None:
     assert set(CALLS) == set(VERBS) - READERS_OF_OTHERS - NOT_CALLED
 
 
+@pytest.mark.parametrize("words", OPTIONS)
+def test_options_are_kept(run: Run, words: str) -> None:
+    Path("small.yaml").write_text("train: {steps: 7}")
+    result, _ = run(words)
+    check_golden("results", words, [result.record(), str(result).splitlines(), contents(result.path)])
+
+
 @pytest.mark.usefixtures("quick_probes", "quick_figures", "known_throughput")
 @pytest.mark.parametrize("word", [pytest.param(each, marks=MARKS.get(each, ())) for each in CALLS])
 def test_json_is_the_record_and_the_record_is_read_again(run: Run, tmp_path: Path, word: str) -> None:
     result, printed = run(f"{word} {CALLS[word]}")
+    if word != "doctor":  # which tells of the machine
+        check_golden("results", word, [result.record(), str(result).splitlines(), contents(result.path)])
+    assert word in UNMEASURED or not [*unmeasured(printed, word)]
     assert type(result) is get_type_hints(VERBS[word].function)["return"]
     saved = result.saved(tmp_path) if result.path is None or word in NO_RECORD else result
     again = type(result).read(Path(saved.path or ""))

@@ -9,8 +9,10 @@ import pytest
 
 import isopix
 from isopix.core import random
+from tests.golden.values import check_golden
+from tests.laws.test_options import call, shown
 from tests.smoke.conftest import workplace
-from tests.tiny_runs import cli, unchecked
+from tests.tiny_runs import unchecked
 
 __all__ = ["unchecked", "workplace"]
 
@@ -90,8 +92,7 @@ def test_every_draw_is_by_the_seed_that_was_given(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(random, "_number", recorded)
     for words, given in CALLS.items():
         draws.clear()
-        text = cli(*words.split())
-        assert "wrote " in text or "finished: " in text, words
+        check_golden("seeds", words, shown(call(words.split(), monkeypatch)))
         for place, seeds in draws.items():
             drawn[place] |= seeds
             own = {} if words.startswith("palette") else OWN  # it has no other seed

@@ -11,6 +11,7 @@ from isopix.core.overrides import flatten, override, parse
 from isopix.finetuning.classifier import FineTuneConfig
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
+from tests.golden.values import check_golden
 from tests.laws.test_stores import _logged
 from tests.smoke.conftest import add_photos
 from tests.tiny_runs import unchecked
@@ -89,4 +90,6 @@ def test_another_value_makes_another_run(words: str, base: Recipe, tmp_path: Pat
     common = override(base, parse(both))
     if words[len(own) :] not in RUNS:
         RUNS[words[len(own) :]] = outcome(common, tmp_path / "base")
-    assert outcome(override(common, parse([own])), tmp_path / "other") != RUNS[words[len(own) :]]
+    found, expected = outcome(override(common, parse([own])), tmp_path / "other"), RUNS[words[len(own) :]]
+    assert found != expected
+    check_golden("settings", words, found[:2], expected[:2])

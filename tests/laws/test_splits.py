@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.golden.values import check_golden
 from tests.laws.test_options import SPLITS, call, outcome, write
 from tests.tiny_runs import unchecked
 
@@ -43,5 +44,7 @@ def test_results_depend_on_the_images_of_their_splits_alone(
     for changed in ("", *SPLITS):
         write("own.npz", 40, changed)
         found[changed] = {words: outcome(call(words.split(), monkeypatch)) for words in USED}
+        if not changed:
+            check_golden("splits", "", found[""])
     used = {words: {each for each in SPLITS if found[each][words] != found[""][words]} for words in USED}
     assert used == USED

@@ -9,19 +9,15 @@ from isopix.analysis.base import registered_analyses
 from tests.smoke.conftest import QUICK, Run, done
 
 
-def test_analyses_are_saved_printed_and_reported_and_others_are_kept(isopix: Run) -> None:
+def test_analyses_are_saved_and_reported_and_others_are_kept(isopix: Run) -> None:
     done(isopix("pretrain", "igpt.digits", "--out", "run", *QUICK))
-    out = done(isopix("analyze", "run", "--limit", "6", "--image", "2", "--position", "3,4"))
-    assert "Attention distance in pixels, 6 images; uniform attention: all positions " in out
+    done(isopix("analyze", "run", "--limit", "6", "--image", "2", "--position", "3,4"))
     saved = json.loads(Path("run/analysis/analyze.json").read_text())["analyses"]
     assert saved.keys() == registered_analyses().keys()
-    rollout = saved["attention_rollout"]
-    assert (rollout["image_index"], rollout["data"], rollout["split"]) == (2, "digits", "test")
     for name in saved:
         assert {path.suffix for path in Path("run/analysis").glob(f"{name}.*")} == {".png", ".svg"}
     done(isopix("report", "run"))
     page = Path("run/report.html").read_text()
-    assert "Attention distance" in page
     encoded = re.findall(r'href="data:text/csv;base64,([^"]+)"', page)
     tables = [base64.b64decode(each).decode() for each in encoded]
     assert len(tables) > len(saved)

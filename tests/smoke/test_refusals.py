@@ -60,7 +60,7 @@ REFUSED = {
         f"settings of model.block: {BLOCK}"
     ),
     f"{NEW} --file wrong.yaml": "did you mean 'train.batch_size'?",
-    f"{NEW} data.rows=0": "data: rows is 0; allowed: 1 to 1024",
+    f"{NEW} data.rows=0": "data.rows is 0; allowed: 1 to 1024",
     f"{NEW} --palette gray.npz num_colors=17": ("the palette has 16 colors; codec.num_colors is 17"),
     "finetune igpt.digits --out r class_token=true": "class_token needs a network that is not causal",
     "finetune igpt.digits --out r mask_ratio=0.1": (

@@ -110,26 +110,6 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Setup, "finetune_settings", lambda *given: (*settings(*given), *words))
 
 
-@pytest.mark.usefixtures("quick_probes")
-def test_a_figure_at_micro_scale(isopix: Run, workplace: Path) -> None:
-    words = ["reproduce", "igpt.figure2", "--data", "digits", "--out", "out", "data.size=8", *TINY]
-    out = done(isopix(*words))
-    assert "not a reproduction of the published numbers" in out
-    table = json.loads((workplace / "out/igpt.figure2/report.json").read_text())
-    (row,) = [each for each in table["rows"] if each["measured"]]
-    record = json.loads((workplace / "out" / next(iter(table["trials"].values()))["record"]).read_text())
-    assert record["name"].startswith("igpt.digits")
-    probe = next(each for name, each in table["trials"].items() if name.startswith("probe"))
-    numbers = json.loads((workplace / "out" / probe["record"]).read_text())["network"]
-    accuracies = [100 * layer["test_accuracy"] for layer in numbers["layers"]]
-    assert row["cells"]["last layer"]["value"] == accuracies[-1]
-    assert row["cells"]["best layer"]["value"] == accuracies[numbers["best_index"]]
-    assert "<svg" in (workplace / "out/igpt.figure2/report.html").read_text()
-    before = sorted((workplace / "out").rglob("*.json"))
-    assert isopix(*words)[0] == 0
-    assert sorted((workplace / "out").rglob("*.json")) == before
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 @pytest.mark.usefixtures("quick_probes", "short")

@@ -11,7 +11,6 @@ from run import main
 from speed import palettes
 
 BENCH = Path(__file__).parents[2] / "bench"
-CPU = torch.device("cpu")
 
 
 def run(monkeypatch: pytest.MonkeyPatch, out: Path, *names: str) -> tuple[object, list[dict[str, Any]]]:

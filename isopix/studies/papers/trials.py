@@ -152,7 +152,7 @@ class FineTune(ProtocolTrial):
         if not accuracies:
             raise RuntimeError(f"every fine-tuning of {self.name} failed: {tried[0].problem}")
         best = next(each for each in tried if each.validation_accuracy == max(accuracies))
-        tested = self._refit(run_verb, runs, best) if self.refit else runs / self.name / best.run
+        tested = self._refit(run_verb, runs, best) if self.refit else runs / best.run
         record = run_verb("evaluate", tested, mask_ensemble=self.mask_ensemble)
         chosen = {"selected": list(best.settings), "step": best.step}
         return record, {**chosen, "tried": list(map(to_dict, tried))}
@@ -161,12 +161,12 @@ class FineTune(ProtocolTrial):
         return EvaluationResult.read(record)
 
     def _try(self, run_verb: RunVerb, runs: Path, words: tuple[str, ...]) -> "TriedRun":
-        run = runs / self.name / "-".join(words).replace("/", "-")
+        run = Path(self.name, "-".join(words).replace("/", "-"))
         try:
-            self.network.finetune(run_verb, runs, run, (*self.settings, *words, NO_TEST))
+            self.network.finetune(run_verb, runs, runs / run, (*self.settings, *words, NO_TEST))
         except RuntimeError as error:  # it diverged; others may not
-            return TriedRun(words, run.name, problem=str(error).partition("\n")[0])
-        return TriedRun(words, run.name, *kept_weights(run))
+            return TriedRun(words, run, problem=str(error).partition("\n")[0])
+        return TriedRun(words, run, *kept_weights(runs / run))
 
     def _refit(self, run_verb: RunVerb, runs: Path, best: "TriedRun") -> Path:
         if best.step == 0:
@@ -182,7 +182,7 @@ class TriedRun:
     """A run of a grid, the step whose weights are kept, their validation accuracy, and why it has none."""
 
     settings: tuple[str, ...]
-    run: str
+    run: Path  # in the folder of all runs
     step: int = 0
     validation_accuracy: float | None = None
     problem: str = ""

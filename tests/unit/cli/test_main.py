@@ -9,14 +9,12 @@ from isopix.cli.console import say, show, show_json, warn
 from isopix.core.text import Table
 
 CODE = """
-import os, sys
+import contextlib, os, sys
 import isopix.__main__ as command
 assert "torch" not in sys.modules
 sys.argv = ["isopix", "--version"]
-try:
+with contextlib.suppress(SystemExit):
     command.main()
-except SystemExit:
-    pass
 print(os.environ.get("OMP_WAIT_POLICY"), os.environ.get("GOMP_SPINCOUNT"))
 """
 

@@ -20,12 +20,24 @@ from isopix.data.augment import (
     pad_crop_flip,
     random_boxes,
 )
+from isopix.data.patch_augment import RandomPatchAugment
 from isopix.data.splits import Split
 from isopix.data.store import FileImages
+from tests.golden.values import check_golden
 from tests.peak_memory import LargestTensor
 from tests.unit.data.shards import noise, smooth, whole
 
 IMAGES = torch.randint(0, 256, (64, 3, 8, 10), generator=generator(0, "test"), dtype=torch.uint8)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_augmented_images_are_as_ever(seed: int) -> None:
+    given, order = whole(noise(60, 90), noise(110, 70), smooth(33, 400)), torch.tensor([2, 0, 1, 0])
+    split = Split(IMAGES[:3], None, full_resolution=given)
+    specs = [ScaleCrop(min_side=60, max_side=120, crop=50, flip=0.5), PadCropFlip(pad=2)]
+    found = [each.sample(split, order, generator(seed, "augment")) for each in specs]
+    found.append(RandomPatchAugment().apply(IMAGES[..., :8], 4, generator(seed, "augment")))
+    check_golden("augmented", str(seed), found)
 
 
 def test_every_result_is_a_window_of_the_reflected_image_or_its_mirror() -> None:

@@ -11,9 +11,9 @@ from PIL import Image
 from isopix.data import survey
 from isopix.data.dataset import DataConfig
 from isopix.data.decode import image_header
-from isopix.data.results import DataResult
 from isopix.data.survey import survey_source
 from isopix.verbs.data import data_show
+from tests.golden.values import check_golden, contents
 
 
 def smooth(seed: int, width: int, height: int) -> Image.Image:
@@ -80,10 +80,4 @@ def test_a_part_of_a_large_split_is_examined(folder: Path, monkeypatch: pytest.M
 
 def test_pictures_lists_and_the_record_are_written(folder: Path, tmp_path: Path) -> None:
     found = data_show(folder, out=tmp_path / "out")
-    assert {each.name for each in (tmp_path / "out").iterdir()} == {
-        "contact-sheet.png", "sizes.png", "sizes.svg", "sizes.json", "duplicates.csv", "bad-files.csv",
-        "data_show.json",
-    }  # fmt: skip
-    assert DataResult.read(tmp_path / "out" / "data_show.json").duplicates == found.duplicates
-    rows = [line.split(",")[:4] for line in (tmp_path / "out" / "duplicates.csv").read_text().splitlines()]
-    assert len(rows) == 1 + 6
+    check_golden("results", "data show photos", [found.record(), str(found), contents(found.path)])

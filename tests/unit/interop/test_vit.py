@@ -26,7 +26,6 @@ KINDS: dict[str, tuple[Callable[..., Path], Callable[[Path], ImportedModel]]] = 
     "hugging face": (huggingface_folder, read_huggingface_vit),
     "timm": (timm_folder, read_timm),
 }
-NORM = "vit.layernorm.weight"
 # Each would compute something else here: changes of the config, of the preprocessing, and of the tensors.
 REFUSED: list[tuple[str, Words, Words, Words, str]] = [
     ("hugging face", {"model_type": "deit"}, {}, {}, "model_type is 'deit'; it must be vit"),

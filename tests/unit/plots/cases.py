@@ -46,7 +46,7 @@ def results(seeds: int = 2, pool: str = "mean") -> PoolResults:
 
 
 def _spread(mean: float, seeds: int) -> MeanStd:
-    return MeanStd(mean, 0.01 * (seeds > 1), seeds)
+    return MeanStd(mean, 0.02 * mean * (seeds > 1), seeds)
 
 
 def attention(causal: bool = False, layers: int = 3, heads: int = 2) -> dict[str, Any]:
@@ -108,6 +108,24 @@ def drawn(axes: Axes) -> list[Any]:
         np.ma.filled(np.ma.asarray(each.get_array(), dtype=float), np.nan).tolist() for each in axes.images
     ]
     return found + [[each.get_y() + each.get_height()] for each in axes.patches]
+
+
+def content(figure: Figure) -> list[Any]:
+    """The texts of a figure with their places, and what is drawn in each panel, with colors."""
+    shown = [
+        [text.get_text(), text.get_position(), text.get_color()]
+        for text in figure.findobj(Text)
+        if isinstance(text, Text) and text.get_text() and text.get_visible()
+    ]
+    marks = [
+        [
+            *(line.get_xdata(), line.get_color(), line.get_marker(), line.get_linestyle(), line.get_label()),
+            *(line.get_markersize(), line.get_markerfacecolor()),
+        ]
+        for axes in figure.axes
+        for line in axes.lines
+    ]
+    return [shown, marks, [[*drawn(axes), *axes.get_xlim(), *axes.get_ylim()] for axes in figure.axes]]
 
 
 def shows(axes: Axes, expected: Any) -> bool:

@@ -11,8 +11,9 @@ from matplotlib.figure import Figure
 from isopix.analysis.embeddings import continuous_similarity, one_hot_similarity
 from isopix.plots import biases, curves, embeddings, sheets, study
 from isopix.plots.attention import plot_attention_distance, plot_attention_maps
+from tests.golden.values import check_golden
 from tests.unit.plots import cases
-from tests.unit.plots.cases import drawn, shows
+from tests.unit.plots.cases import content, drawn, shows
 from tests.unit.reporting.cases import evidence, records
 
 RANDOM = np.random.default_rng(0)
@@ -24,6 +25,8 @@ STUDY = cases.results()
 TABLES = [{"projections": each.tolist(), "explained_variance_ratio": RATIOS} for each in PROJECTIONS]
 DISTANCES = cases.distances(["1", "2"], [[2.0, 3.0], [4.0, 5.0]], {"all positions": 9.0})
 TUNING = [{"step": step, "accuracy": step / 50, "split": "validation"} for step in (0, 10, 20)]
+TESTED = [{"step": 40, "accuracy": 0.5, "split": "test"}]
+HIGH = STUDY._replace(baselines={"raw pixels": 0.9, "raw pixels, PCA": 0.31, "chance": 0.1})
 ATTENTION = cases.attention()
 ENCODINGS = {"one-hot": one_hot_similarity(8), "continuous": continuous_similarity(8)}
 
@@ -129,6 +132,12 @@ CASES: dict[str, tuple[Callable[[], Figure], dict[int, list[Any]]]] = {
         lambda: study.plot_study_loss([STUDY]),
         {0: [[STUDY.trained[4].untrained.mean]], 1: [[0.512]]},
     ),
+    "study loss of one seed": (lambda: study.plot_study_loss([cases.results(1)]), {}),
+    "study loss below a baseline": (lambda: study.plot_study_loss([HIGH] * 2), {}),
+    "study layers below a baseline": (lambda: study.plot_study_layers(HIGH, ["mixer", "conv"], 6), {}),
+    "attention of many layers": (lambda: plot_attention_maps(cases.attention(layers=25, heads=1)), {}),
+    "fine-tuning without a choice": (lambda: curves.plot_finetuning_accuracy(TUNING, None), {}),
+    "fine-tuning of one step": (lambda: curves.plot_finetuning_accuracy(TESTED, 0.1), {0: [[0.5]]}),
     "sizes": (lambda: sheets.plot_image_sizes({(20, 30): 4, (20, 50): 3}), {0: [[7]], 1: [[4], [3]]}),
 }
 
@@ -140,3 +149,4 @@ def test_every_number_is_drawn(name: str) -> None:
     for panel, wanted in expected.items():
         for each in wanted:
             assert shows(figure.axes[panel], each), (panel, each, drawn(figure.axes[panel]))
+    check_golden("figures", name, content(figure))

@@ -30,8 +30,6 @@ from isopix.probing.splits import FeatureSplit, FeatureSplits
 from isopix.storage.result import EnsembleAccuracy
 from tests.unit.probing.cases import CONFIG, CPU, METHOD, METHODS, easy, noise, run, standardize
 
-SEEDS = 8
-
 
 def test_shuffled_labels_are_the_same_labels_in_another_order() -> None:
     splits = easy()

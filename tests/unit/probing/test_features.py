@@ -208,6 +208,8 @@ def test_streamed_features_are_those_in_memory_and_are_found_again(
     monkeypatch.setattr(module, "iter_features", None)  # nothing is computed
     again = read_splits("trained", masked, data, stream=True)
     assert torch.equal(again.test.features, stored.test.features)
+    with pytest.raises(ValueError, match="the test split has no images"):
+        read_splits("trained", masked, replace(data, test=data.test.sample(0)), stream=True)
 
 
 def test_kept_features_are_computed_again_for_other_weights_and_if_damaged(

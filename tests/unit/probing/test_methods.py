@@ -175,10 +175,6 @@ def test_an_unconverged_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         run(easy(), LbfgsProbe(l2_grid=(1e-3,)))
 
 
-def empty(splits: FeatureSplits) -> FeatureSplits:
-    return replace(splits, validation=splits.validation.select(slice(0)))
-
-
 def one_class(splits: FeatureSplits) -> FeatureSplits:
     return splits.map(lambda split: replace(split, labels=torch.zeros_like(split.labels)))
 
@@ -191,7 +187,6 @@ def broken(splits: FeatureSplits) -> FeatureSplits:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (empty, "the validation split has no images"),
         (one_class, "the train split has images of one class only"),
         (broken, "features of layer 0 are not finite in the validation split"),
     ],

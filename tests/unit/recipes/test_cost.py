@@ -109,10 +109,8 @@ def test_a_batch_that_cannot_fit_is_refused_with_the_one_that_does() -> None:
     with pytest.raises(ValueError, match=r"\Atraining needs about [^\n]*\Z") as caught:
         check(resolved("igpt.tiny", "batch_size=1000000000"))
     message, memory = str(caught.value), recipe_memory(resolved("igpt.tiny"))
-    size, chunks = (
-        int(message.split("batch_size=")[1].split(maxsplit=1)[0]),
-        int(message.split("accumulate=")[1]),
-    )
+    size = int(message.split("batch_size=")[1].split(maxsplit=1)[0])
+    chunks = int(message.split("accumulate=")[1])
     assert memory.step_bytes(size) <= 0.8 * 8 * GIB < memory.step_bytes(size + 1)
     assert 10**9 % chunks == 0
     assert memory.step_bytes(10**9 // chunks) <= 0.8 * 8 * GIB
@@ -201,13 +199,9 @@ def test_a_plan_is_that_of_the_recipe_with_its_settings() -> None:
     recipe = registry.resolve("igpt.digits", settings=words[1:]).recipe
     assert found.parameters == recipe_cost(recipe).parameters
     assert found.seconds == pytest.approx(found.images / found.images_per_second)
-    best = found.recommended("2xH100")
-    assert best is not None
-    assert best is found.parallel[0]
-    assert f"2xH100: {best.command}" in found.notes()
-    assert [table.rows[0][0] for table in found.tables()] == ["ddp *", "ddp *"]
+    assert found.peak == "measured matmul throughput"
     cost = float(found.tables()[0].rows[0][-1].replace(",", ""))
-    assert cost == pytest.approx(2e6 * 2 * best.hours, rel=0.01)
+    assert cost == pytest.approx(2e6 * 2 * found.parallel[0].hours, rel=0.01)
     h100 = next(each for each in found.device_hours if each.device == "H100")
     flops = found.images * found.training_flops
     assert h100.hours == pytest.approx(flops / (h100.peak_flops * 0.4) / 3600)

@@ -7,7 +7,7 @@ import pytest
 from isopix.core.random import generator
 from isopix.recipes import isotropic, registry
 from isopix.recipes.cost import recipe_cost
-from isopix.recipes.recipe import Recipe
+from tests.unit.recipes.test_cost import resolved
 
 # iGPT section 3, table 2 and table 5, and the released code: depth, width, heads, lr, and parameters with
 # positions of the stated resolution.
@@ -20,10 +20,6 @@ IGPT = {
     "igpt.m_bert": (36, 1024, 8, 0.003, 455_157_760 - 1024),
     "igpt.l_bert": (48, 1536, 16, 0.001, 1_362_250_752 - 1536),
 }
-
-
-def resolved(name: str, *words: str) -> Recipe:
-    return registry.resolve(name, settings=words).recipe
 
 
 @pytest.mark.parametrize("name", IGPT)
@@ -128,10 +124,10 @@ WHOLE = ["codec=full_patch", "codec.patch_size=8", "head=regression"]
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["accumulate=3"], "train: batch_size 32 is not a multiple of accumulate 3"),
+        (["accumulate=3"], "train.batch_size 32 is not a multiple of accumulate 3"),
         (["block=axial"], "class_token is not possible with block axial, which needs the whole grid"),
         (["compile=true", "objective.corruption=drop"], "compile=true is not possible with objective.corr"),
-        (["objective.mask=per_channel"], "objective: mask per_channel masks single codes, which corruption"),
+        (["objective.mask=per_channel"], "objective.mask per_channel masks single codes, which corruption"),
         (["data.rows=60"], "images of 60 x 64 pixels cannot be cut into patches of 8 x 8"),
         (["stem=fourier_pixel_embedding"], "need positions of one pixel; this codec's are 8 x 8"),
         (["objective.mask=block", "data.rows=56"], "7 x 8 positions cannot be cut into squares of 2 x 2"),

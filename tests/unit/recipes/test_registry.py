@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import torch
 
-import isopix
 from isopix.codecs.palette_spec import PaletteFile, PaletteSpec, write_palette
 from isopix.core.config import from_dict, to_dict
 from isopix.core.overrides import override
@@ -18,17 +17,21 @@ from isopix.data.dataset import load_dataset
 from isopix.finetuning.classifier import FineTuneConfig
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
-from isopix.recipes.results import Setting
 from isopix.runs.start import finetune_recipe, prepare_finetune
 from isopix.train.config import Adam
+from tests.golden.values import check_golden
 from tests.trained import logged, train
 
+NAMES = list(registry.RECIPES)
 
-@pytest.mark.parametrize("name", registry.RECIPES)
+
+@pytest.mark.parametrize("name", NAMES)
 def test_recipe_to_file_to_recipe_is_the_identity(name: str) -> None:
     recipe = registry.find(name)
     assert recipe.name == name
     assert from_dict(Recipe, to_dict(recipe)) == recipe
+    previous = NAMES[NAMES.index(name) - 1]
+    check_golden("recipes", name, to_dict(recipe), to_dict(registry.find(previous)))
 
 
 def test_later_layers_win_and_say_so(tmp_path) -> None:
@@ -60,16 +63,6 @@ def test_a_setting_that_a_later_one_makes_meaningless_is_named() -> None:
     message = r"'model\.codec\.palette_file' of the option is no longer a setting after later overrides"
     with pytest.raises(ValueError, match=message):
         registry.resolve("igpt.digits", options={"codec.palette_file": "x.npz"}, settings=["codec=bytes"])
-
-
-def test_shown_settings_say_what_they_mean_and_where_a_changed_one_comes_from() -> None:
-    found = isopix.show_recipe("igpt.tiny", "depth=6")
-    depth = next(each for each in found.settings if each.path == "model.depth")
-    assert depth == Setting("model.depth", 6, "command line", 4, "Number of blocks.")
-    assert ["model.depth=6  (command line; recipe: 4)", "Number of blocks."] in [
-        list(row) for table in found.tables() for row in table.rows
-    ]
-    assert isopix.list_recipes().recipes.keys() >= {"igpt.tiny", "isotropic.tiny-BLOCK-ENCODING-DEPTH"}
 
 
 def test_a_short_training_evaluates_fewer_images_unless_they_are_given() -> None:

@@ -12,7 +12,7 @@ from isopix.recipes import igpt
 from isopix.reporting.page import report_page
 from isopix.reporting.run_record import RunRecord, read_run, read_run_or_model
 from isopix.reporting.summary import incomparable, summary_rows
-from isopix.reporting.training import held_out_loss, training_cost
+from isopix.reporting.training import held_out_loss
 from isopix.storage.run_folder import RunFolder
 from tests.unit.reporting.cases import bare, baselines, call, evidence, measurement, records, whole, write_log
 
@@ -123,17 +123,3 @@ def test_the_held_out_loss_is_of_test_then_of_validation(tmp_path: Path) -> None
     assert "top neighbor" in report_page({"run": read_run(run)}).html()
     assert (again := held_out_loss(read_run(run))) is not None
     assert (again.nats, again.split) == (1.9, "validation")
-
-
-def test_the_cost_of_training_is_what_was_measured(tmp_path: Path) -> None:
-    run = bare(tmp_path / "run", igpt.digits())
-    measured = {"seconds": 7260, "peak_memory_bytes": 2**30, "energy_joules": 7200}
-    write_log(run, [{"kind": "train", "step": 10, "images": 80, "loss_nats": 2.0, **measured}])
-    cost = dict(training_cost(read_run(run)))
-    assert cost["images seen"] == "80"
-    assert cost["training time"] == "2 h 1 min"
-    assert cost["peak memory of the process"] == "1.0 GiB"
-    assert cost["energy of the machine's processors"] == "2 Wh"
-    assert cost["computation"].endswith("FLOP")
-    write_log(run, [])
-    assert read_run(run).images_seen == 0

@@ -1,6 +1,7 @@
 """Arrays and tensors: what was written is read; damage and other content are one line."""
 
 import json
+import math
 import resource
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,8 +12,10 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
+from isopix.core.choices import Number
 from isopix.storage.arrays import open_memmap, read_arrays, read_tensors, write_npy, write_tensors
 from isopix.storage.checkpoint import DamagedCheckpointError, load_checkpoint, save_checkpoint, verify_files
+from isopix.storage.result import Result
 
 VALUES = np.arange(4000, dtype=np.uint8).reshape(10, 400)
 
@@ -107,3 +110,18 @@ def test_missing_rows_are_named_in_one_line(tmp_path: Path, lost: int) -> None:
     folder = saved(tmp_path, [each for i, each in enumerate(SHARDS) if i != lost])
     with pytest.raises(DamagedCheckpointError, match=r"rows of tensor 'weight' are missing from the shards$"):
         load_checkpoint(folder)
+
+
+def test_a_record_has_numbers_of_numpy_and_pytorch_as_plain_ones() -> None:
+    assert Result(call={"a": np.float32(0.5), "b": torch.tensor(3)}).record()["call"] == {"a": 0.5, "b": 3}
+
+
+class Numbers(Result):
+    loss: float
+    fit: Mapping[str, Number]
+
+
+def test_nan_and_infinity_survive_in_a_record(tmp_path: Path) -> None:
+    given = Numbers(loss=math.nan, fit={"a": math.inf, "b": math.nan, "c": 3})
+    found = Numbers.read(given.saved(tmp_path / "numbers.json").path)
+    assert str([found.loss, found.fit]) == "[nan, {'a': inf, 'b': nan, 'c': 3}]"

@@ -5,21 +5,19 @@ import json
 import os
 import shutil
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from isopix.storage import atomic
-from isopix.storage.atomic import LOCK_FILE, exclusive_lock
+from isopix.storage.atomic import LOCK_FILE, exclusive_lock, final_paths
 
 
 def test_write_json_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
     path = tmp_path / "state.json"
     atomic.write_json(path, {"step": 1})
-
-    def fill_up(descriptor):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(atomic.os, "fsync", fill_up)
+    full = OSError(errno.ENOSPC, "No space left on device")
+    monkeypatch.setattr(atomic.os, "fsync", Mock(side_effect=full))
     with pytest.raises(RuntimeError, match=f"{path} cannot be written: no space left on device"):
         atomic.write_json(path, {"step": 2})
     assert json.loads(path.read_text()) == {"step": 1}
@@ -27,11 +25,13 @@ def test_write_json_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, mo
 
 
 def test_a_process_of_another_user_is_running(monkeypatch):
-    def forbidden(pid, number):
-        raise PermissionError
-
-    monkeypatch.setattr(atomic.os, "kill", forbidden)
+    monkeypatch.setattr(atomic.os, "kill", Mock(side_effect=PermissionError))
     assert atomic.temporary_target(Path(".tmp-run-999999999")) is None
+
+
+def test_an_error_names_the_paths_that_files_will_have() -> None:
+    text = f"a/.tmp-run-1-{os.getpid()}/.tmp-log-{os.getpid()}: disk full, in .tmp-run-1-{os.getpid()}"
+    assert final_paths(text) == "a/run-1/log: disk full, in run-1"
 
 
 def test_a_deleted_folder_stays_deleted(tmp_path: Path) -> None:

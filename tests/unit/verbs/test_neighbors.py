@@ -10,16 +10,13 @@ import isopix
 from tests.tiny_runs import CPU, Copy
 
 
-def test_a_copy_is_found_and_all_lists_are_saved(copy_of: Copy, photos: Path) -> None:
+def test_a_copy_is_found_and_the_list_of_outliers_is_saved(copy_of: Copy, photos: Path) -> None:
     run = copy_of("bert", "run")
     for file in sorted(photos.glob("*.png")):
         folder = photos / ("dark" if file.stem < "06" else "noise")
         folder.mkdir(exist_ok=True)
         file.rename(folder / file.name)
     found = isopix.neighbors(run, data=photos, threshold=0.999, num_neighbors=3, **CPU)
-    assert found.path.parent == run / "neighbors"
-    names = {each.name for each in found.path.iterdir()}
-    assert names == {"duplicates.csv", "duplicates.png", "neighbors.json", "outliers.csv", "outliers.png"}
     [pair] = found.duplicates
     assert {pair.first.short_name, pair.second.short_name} == {"noise/11.png", "noise/copy.png"}
     assert (pair.similarity, pair.pixel_difference) == (pytest.approx(1), 0)
@@ -31,9 +28,6 @@ def test_a_copy_is_found_and_all_lists_are_saved(copy_of: Copy, photos: Path) ->
     nearest = {each.image.short_name: each.nearest.short_name for each in found.outliers}
     assert (nearest["noise/11.png"], nearest["noise/copy.png"]) == ("noise/copy.png", "noise/11.png")
     assert len(rows) == found.num_images == 13
-    duplicates, outliers = found.tables()
-    assert "pairs with a similarity of 0.999 or more: 1" in duplicates.caption
-    assert len(outliers.rows) == 10
 
 
 def test_pixel_differences_are_those_of_the_files(copy_of: Copy, photos: Path) -> None:

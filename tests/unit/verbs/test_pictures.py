@@ -12,9 +12,8 @@ from PIL import Image
 
 import isopix
 from isopix.core.random import generator
-from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
+from isopix.data.dataset import load_dataset
 from isopix.data.measurement import images_hash
-from isopix.generate.results import Passes, SamplingConfig
 from isopix.pretrained.model import PretrainedModel
 from tests.tiny_runs import CPU
 from tests.unit.data.refusal import refusal
@@ -22,24 +21,6 @@ from tests.unit.data.refusal import refusal
 
 def load(folder: Path, **options: Any) -> PretrainedModel:
     return isopix.load(folder, **CPU, **options)
-
-
-@pytest.fixture(scope="module")
-def digits() -> ImageDataset:
-    return load_dataset(DataConfig(source="digits", rows=8, cols=8, limit=60))
-
-
-def test_a_sample_is_drawn_by_the_model_and_its_record_says_how(copy_of: Any) -> None:
-    run = copy_of("ar", "run")
-    settings = {"temperature": 0.9, "top_k": 5, "seed": 2}
-    found = isopix.sample(run, 3, **settings, **CPU)
-    assert torch.equal(found.images, load(run).sample(3, **settings))
-    assert found.sampling == SamplingConfig(temperature=0.9, top_k=5, precision="fp32")
-    assert (found.count, found.step, found.seed, found.nearest) == (3, 4, 2, None)
-    assert found.path.parent == run / "samples"
-    assert found.path != isopix.sample(run, 3, **{**settings, "seed": 3}, **CPU).path
-    assert isopix.sample(run, 3, **settings, **CPU).path == found.path
-    assert len(list((run / "samples").iterdir())) == 4
 
 
 def test_the_precision_is_that_of_the_model_unless_another_is_given(pristine: Path) -> None:
@@ -60,18 +41,6 @@ def test_samples_are_compared_with_the_nearest_training_images(pristine: Path) -
     assert distances == pytest.approx(gaps.min(1).values.tolist(), abs=1e-3)
     assert torch.equal(found.nearest_images, data.train.images[gaps[:5].min(1).indices])
     assert (found.nearest.num_training, len(found.nearest.held_out)) == (len(data.train), len(data.test))
-
-
-def test_a_completion_fills_in_what_a_mask_hides(copy_of: Any) -> None:
-    run = copy_of("bert", "run")
-    given: dict[str, Any] = {"mask": "rectangle:2,2,4,4", "order": "random", "iterations": 3, "each": 2}
-    found = isopix.complete(run, count=2, **given, **CPU)
-    expected = load(run).complete(found.inputs, **given)
-    assert torch.equal(found.images, expected.images)
-    assert [list(each) for each in found.log_likelihood] == expected.log_likelihood.tolist()
-    assert found.hidden.sum((1, 2)).tolist() == [16, 16]
-    assert (found.mask, found.hidden_fraction, found.likelihood) == (given["mask"], (0.25, 0.25), "path")
-    assert found.passes == Passes(order="random", iterations=3)
 
 
 def test_a_completion_keeps_half_of_the_rows_by_default(pristine: Path) -> None:

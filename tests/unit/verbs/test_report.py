@@ -10,6 +10,7 @@ from isopix.core.signals import Interrupted, StopRequest
 from isopix.probing.config import ProbeConfig
 from isopix.verbs import report as demo_verb
 from isopix.verbs.report import demo, demo_folder, report
+from tests.golden.values import check_golden
 from tests.smoke.conftest import QUICK, quick_figures, quick_probes
 from tests.unit.reporting.cases import evidence, whole
 
@@ -21,10 +22,7 @@ def test_the_report_of_one_run_is_in_its_folder_with_its_summary(tmp_path: Path)
     found = report(run.path)
     assert found.path == run.report
     assert run.report.read_text().lstrip().startswith("<!doctype html>")
-    names = [row.name for row in found.summary]
-    own = ["untrained", "top neighbor", "shuffled labels"]
-    assert names == ["run", *own, "raw pixels (64 features)", "majority class"]
-    assert "50.0% (48.0 to 52.0)" in repr(found)
+    check_golden("results", "report of a run", str(found).splitlines())
 
 
 def test_the_report_of_several_runs_is_next_to_the_first_and_says_what_differs(tmp_path: Path) -> None:

@@ -14,20 +14,6 @@ from isopix.data.dataset import load_dataset
 from tests.tiny_runs import CPU, TINY, Copy
 
 
-def test_the_files_and_the_tables_compare_two_datasets(copy_of: Copy, photos: Path) -> None:
-    run = copy_of("ar", "run")
-    found = isopix.score(run, against=photos, maps=2, **CPU)
-    assert found.path.parent == run / "scores"
-    names = {each.name for each in found.path.iterdir()}
-    assert names == {"score.json", "scores.csv", "surprise.png", "surprise.npz"}
-    summary, least, other, others_least, auroc = found.tables()
-    assert len(summary.rows) == len(found.images.scores) == len(auroc.rows) == len(found.auroc)
-    assert len(least.rows) == len(others_least.rows) == 5
-    assert other.caption.startswith("13 images of photos")
-    again = isopix.score(run, against=photos, maps=0, **CPU)
-    assert again.auroc == found.auroc
-
-
 def test_the_scores_are_those_of_the_model(pristine: Path, tmp_path: Path) -> None:
     run = isopix.Run(pristine / "ar", device="cpu")
     found = isopix.score(run, out=tmp_path / "scores", **CPU)
@@ -43,22 +29,6 @@ def test_the_scores_are_those_of_the_model(pristine: Path, tmp_path: Path) -> No
         highest = np.sort(expected)[::-1]
         assert maps["least_likely"].mean((1, 2)) == pytest.approx(highest[:8], rel=1e-5)
         assert maps["most_likely"].mean((1, 2)) == pytest.approx(highest[::-1][:8], rel=1e-5)
-
-
-@pytest.mark.parametrize("name", ["ar", "bert"])
-def test_the_least_likely_images_are_named_without_their_folder(
-    pristine: Path, photos: Path, name: str
-) -> None:
-    found = isopix.score(isopix.load(pristine / name, **CPU), data=photos, masks=2)
-    assert found.path is None
-    assert ("masked_loss" in found.images.scores) == (name == "bert")
-    values = next(iter(found.images.scores.values()))
-    order = values.argsort(descending=True, stable=True).tolist()[:5]
-    listed = [(Path(found.images.names[i]).name, f"{values[i]:.4f}") for i in order]
-    assert [row[:2] for row in found.tables()[1].rows] == listed
-    bits = dict(zip(found.images.names, found.images.scores["png_bits_per_dim"].tolist(), strict=True))
-    bits = {Path(image).name: value for image, value in bits.items()}
-    assert bits["11.png"] == bits["copy.png"] > bits["00.png"]
 
 
 def test_images_of_training_and_of_both_datasets_are_noted(

@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from isopix.core.config import to_dict
 from isopix.studies.inductive_bias.claims import CLAIMS, evaluate_claims
 from isopix.studies.inductive_bias.contrasts import NOT_ABOVE, NOT_BELOW, difference
 from isopix.studies.inductive_bias.evidence import StudyEvidence
+from tests.golden.values import check_golden
 from tests.unit.studies.inductive_bias.worlds import (
     CELLS,
     EFFECTS,
@@ -31,6 +33,7 @@ LETTERS = list(CLAIMS)
 def test_a_claim_holds_where_it_is_true_and_not_where_the_opposite_is(letter: str) -> None:
     assert WORLDS[letter](1).verdicts()[letter] == "holds"
     assert WORLDS[letter](-1).verdicts()[letter] == "does not hold"
+    check_golden("claims", letter, to_dict(WORLDS[letter](1).results()[letter]))
 
 
 @pytest.mark.parametrize("other", [1.0, 0.0, None])  # opposite, equal, not measured

@@ -14,6 +14,7 @@ from isopix.studies.papers.protocol import Setup, find_protocol, protocols
 from isopix.studies.papers.reproduction import Reproduction
 from isopix.studies.papers.trials import FineTune
 from isopix.train.config import SGD, AdamW, WarmupCosineSchedule
+from tests.golden.values import check_golden
 from tests.unit.studies.papers.fakes import FakeVerbs
 
 
@@ -30,6 +31,13 @@ def test_every_cell_of_a_protocol_is_measured(name: str, scale: str, tmp_path: P
             assert reproduction.run(trial, FakeVerbs()).status == "done"
             done.append(trial.name)
         records = reproduction.records(found.trials(setup))
+    given = ("data", "options", "settings", "grid", "sequential", "refit")
+    trials = {
+        each.name: [each.training_flops(), {key: vars(each)[key] for key in given if key in vars(each)}]
+        for each in found.trials(setup)
+    }
+    rows = [[row.method, row.values(records)] for row in found.rows(setup)]
+    check_golden("protocols", f"{name} {scale}", [trials, rows])
     for row in found.rows(setup):
         assert set(row.cells) <= set(found.units)
         empty = {column for column, value in row.values(records).items() if value is None}

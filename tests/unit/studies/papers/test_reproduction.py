@@ -17,6 +17,8 @@ from isopix.studies.papers.protocol import Setup, find_protocol
 from isopix.studies.papers.reproduction import Reproduction, write_table
 from isopix.studies.papers.trials import NO_TEST, FineTune, Pretrain, kept_weights
 from isopix.studies.results import ReproductionResult
+from tests.golden.values import check_golden
+from tests.unit.reporting.cases import words
 from tests.unit.studies.papers.fakes import FakeVerbs
 
 GRID = (("optimizer.lr=0.1",), ("optimizer.lr=0.01",), ("optimizer.lr=0.001",))
@@ -42,6 +44,12 @@ def test_the_grid_is_selected_on_validation_and_not_on_test(tmp_path: Path) -> N
     assert EvaluationResult.read(record).metrics.accuracy == 0.2
     assert [name for name, _, _ in commands.calls].count("evaluate") == 1
     assert all(NO_TEST in words for name, _, words in commands.calls if name == "finetune")
+
+
+def test_a_grid_of_one_setting_trains_and_tests_one_run(tmp_path: Path) -> None:
+    commands = FakeVerbs(score)
+    finetune(settings=GRID[0], grid=((),)).run(commands, tmp_path)
+    assert [run for _, run, _ in commands.calls] == [tmp_path / "tuned"] * 2
 
 
 def test_a_sequential_search_ends_after_the_first_fall(tmp_path: Path) -> None:
@@ -160,29 +168,15 @@ def test_another_setup_is_refused(tmp_path: Path) -> None:
         pass
 
 
-def table(path: Path, setup: Setup) -> ReproductionResult:
-    found = find_protocol("igpt.table4")
-    with Reproduction.create(path, setup) as reproduction:
+@pytest.mark.parametrize("scale", ["tiny", "paper"])
+def test_the_table_and_the_page_of_a_protocol_are_golden(tmp_path: Path, scale: str) -> None:
+    found, setup = find_protocol("igpt.table4"), Setup(scale, settings=("steps=7",) * (scale == "tiny"))
+    with Reproduction.create(tmp_path, setup) as reproduction:
         for trial in found.trials(setup):
             reproduction.run(trial, FakeVerbs())
-        return write_table(found, reproduction)
-
-
-def test_a_measured_row_names_its_scale_model_and_data(tmp_path: Path) -> None:
-    found = table(tmp_path / "out", Setup(settings=("steps=7",)))
-    rows = {str(row[0]): list(row) for row in found.tables()[0].rows}
-    assert rows["iGPT-L"][:5] == ["iGPT-L", "cifar10", "26.8 ± 1.5", "12.4 ± 0.6", "5.7 ± 0.1"]
-    few = ["translated-digits", "10.4 ± 1.0", "12.5 ± 1.0", "50.0 ± 1.0"]
-    assert rows["iGPT-L, scale tiny"][1:5] == few
-    assert rows["iGPT-L, fine-tuned, scale tiny"][3:5] == ["", ""]
-    assert "7 steps of 64 images of translated-digits" in found.rows[-1].model
-    text = (tmp_path / "out" / "igpt.table4" / "table.md").read_text()
-    assert "| Mean Teacher | cifar10 |  | 32.3 ± 2.3 | 9.2 ± 0.2 |" in text
-    for shown in (found.statement, text, found.path.read_text()):
-        assert "not a reproduction of the published numbers" in shown
-    published = table(tmp_path / "paper", Setup("paper"))
-    assert "not a reproduction" not in published.statement
-    assert [row.method for row in published.rows].count("iGPT-L") == 2
+        result = write_table(found, reproduction)
+    texts = [str(result), result.path.with_name("table.md").read_text(), words(result.path.read_text())]
+    check_golden("results", f"igpt.table4 {scale}", [each.splitlines() for each in texts])
 
 
 def test_published_numbers_keep_their_decimals() -> None:

@@ -1,0 +1,59 @@
+"""A command as a job: the parameters it is submitted with, and what is printed."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from isopix.cli import launch
+
+pytest.importorskip("submitit")
+
+
+@pytest.mark.parametrize(
+    ("given", "expected", "ranks"),
+    [
+        ([], {"name": "isopix", "stderr_to_stdout": True, "tasks_per_node": 1}, 1),
+        (
+            ["name=mine", "stderr_to_stdout=false", "nodes=2", "gpus_per_node=4"],
+            {"name": "mine", "stderr_to_stdout": False, "nodes": 2, "gpus_per_node": 4, "tasks_per_node": 4},
+            8,
+        ),
+        (["tasks_per_node=3"], {"name": "isopix", "stderr_to_stdout": True, "tasks_per_node": 3}, 3),
+    ],
+)
+def test_a_job_has_the_given_parameters_and_a_process_for_each_gpu(
+    given: list[str],
+    expected: dict[str, Any],
+    ranks: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    seen: list[Any] = []
+    paths = SimpleNamespace(stdout="run.slurm/7_0_log.out")
+
+    def submit(command: Any) -> Any:
+        seen.append(command)
+        return SimpleNamespace(job_id="7", paths=paths)
+
+    def executor(folder: Path, parameters: dict[str, Any], *, cluster: str) -> Any:
+        seen.extend([folder, parameters, cluster])
+        return SimpleNamespace(submit=submit)
+
+    monkeypatch.setattr(launch, "job_executor", executor)
+    monkeypatch.setattr("sys.argv", ["isopix", "pretrain", "a b"])
+    monkeypatch.chdir(tmp_path)
+    for cluster, cancel in (("slurm", "scancel 7"), ("local", "kill -INT 7")):
+        launch.submit([*given, f"cluster={cluster}"], Path("run"), seen.append, json=False)
+        folder, parameters, named, checked, command = seen
+        assert (folder, named, checked) == (tmp_path / "run.slurm", cluster, ranks)
+        assert parameters == expected
+        assert vars(command) == vars(launch.CommandJob(("pretrain", "a b")))
+        assert capsys.readouterr().out.splitlines() == [
+            "submitted job 7: isopix pretrain 'a b'",
+            "watch with: tail -F run.slurm/7_0_log.out",
+            f"cancel with: {cancel}",
+        ]
+        seen.clear()
