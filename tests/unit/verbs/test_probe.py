@@ -1,8 +1,10 @@
 """`isopix probe` and `isopix low-data`: their record, their tables, and what is chosen by default."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import isopix
 from isopix.data.dataset import load_dataset
