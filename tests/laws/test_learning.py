@@ -49,7 +49,8 @@ def test_losses_and_gradients_of_chunks_add_up_to_those_of_the_batch(recipe: Rec
         "loss": float(model(batch).detach()),
         "gradients": [float(each.detach().norm()) for each in whole],
     }
-    check_golden("parts", cases.title(recipe), {**found, "untrained": untrained})
+    if recipe in cases.CASES:  # and not of a part that a test adds
+        check_golden("parts", cases.title(recipe), {**found, "untrained": untrained})
 
 
 @every
