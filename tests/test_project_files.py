@@ -21,9 +21,8 @@ def test_the_workflow_tests_every_supported_python() -> None:
     if not WORKFLOWS:
         pytest.skip("the workflows of a checkout are compared")
     jobs = YAML(typ="safe").load(WORKFLOWS[0])["jobs"]
-    tested = [
-        (each["python"], each["versions"]) for each in jobs["versions"]["strategy"]["matrix"]["include"]
-    ]
+    included = jobs["versions"]["strategy"]["matrix"]["include"]
+    tested = [(each["python"], each["versions"]) for each in included]
     newest = [(f"3.{minor}", "newest") for minor in PYTHONS]
     assert tested == [(f"3.{PYTHONS[0]}", "lowest"), *newest]
 

@@ -99,9 +99,8 @@ def attention_per_head(
     for batch in torch.split(images, max(1, MAX_WEIGHTS // grid.positions**2)):
         distances, entropies = list[Tensor](), list[Tensor]()
         for weights in network.backbone.attention_weights(network.inputs_of(batch.to(network.device))):
-            distances.append(
-                attention_distance(weights, grid, patch_size=patch_size, renormalize=renormalize)
-            )
+            measured = attention_distance(weights, grid, patch_size=patch_size, renormalize=renormalize)
+            distances.append(measured)
             entropies.append(attention_entropy(weights, grid))
         batches.append(torch.stack([torch.stack(distances), torch.stack(entropies)]).cpu())
     distance, entropy = torch.cat(batches, 2).mT.contiguous()

@@ -38,10 +38,6 @@ class ColorHistogram:
     colors: UInt8[Tensor, "n 3"]
     counts: Int[Tensor, " n"]
 
-    @property
-    def num_pixels(self) -> int:
-        return int(self.counts.sum())
-
 
 def count_colors(images: ImageSequence) -> ColorHistogram:
     """Return the histogram of images."""
@@ -67,7 +63,7 @@ def quantization_error(
     histogram = images if isinstance(images, ColorHistogram) else count_colors(images)
     codes, errors = assign_codes(palette, histogram)
     counts = torch.zeros(palette.vocab_size, dtype=torch.int64).scatter_add_(0, codes, histogram.counts)
-    pixels, unused = histogram.num_pixels, int((counts == 0).sum())
+    pixels, unused = int(histogram.counts.sum()), int((counts == 0).sum())
     rmse = math.sqrt(int((errors * histogram.counts).sum()) / (3 * pixels))
     psnr = 20 * math.log10(255 / rmse) if rmse else None
     rare = int((counts < RARE_FRACTION * pixels).sum()) - unused
@@ -143,9 +139,8 @@ def _clouds(histogram: ColorHistogram, at_least: int) -> list[_Cloud]:
         red, green, blue = (histogram.colors.long() * levels // 256).unbind(1)
         bins, member = torch.unique((red * levels + green) * levels + blue, return_inverse=True)
         if at_least <= len(bins) < len(exact.counts):
-            counts, *sums = (
-                torch.bincount(member, values, len(bins)) for values in (exact.counts, *exact.sums())
-            )
+            weights = (exact.counts, *exact.sums())
+            counts, *sums = (torch.bincount(member, each, len(bins)) for each in weights)
             clouds.append(_Cloud(torch.stack(sums, 1) / counts[:, None], counts))
     return [*clouds, exact]
 
@@ -156,9 +151,8 @@ def _seed_centers(cloud: _Cloud, num_colors: int, seed: int) -> Centers:
     start = int(torch.randint(2**31, (), generator=generator(seed, "palette")))
     # One thread: the last bits of a product, and so what is drawn, depend on the number of threads.
     with threadpool_limits(1):
-        centers, _ = kmeans_plusplus(
-            cloud.points.double().numpy(), num_colors, sample_weight=cloud.counts.numpy(), random_state=start
-        )
+        points, counts = cloud.points.double().numpy(), cloud.counts.numpy()
+        centers, _ = kmeans_plusplus(points, num_colors, sample_weight=counts, random_state=start)
     return torch.from_numpy(centers)
 
 

@@ -56,9 +56,8 @@ class PadCropFlip(AugmentationSpec):
 
     def source_side(self, rows: int, cols: int) -> None:
         if self.pad >= min(rows, cols):
-            raise ValueError(
-                f"pad {self.pad} does not fit images of {rows}x{cols}; allowed: below {min(rows, cols)}"
-            )
+            images = f"images of {rows}x{cols}; allowed: below {min(rows, cols)}"
+            raise ValueError(f"pad {self.pad} does not fit {images}")
 
     def sample(self, split: Split, indices: Indices, generator: torch.Generator) -> Images:
         return pad_crop_flip(_images(split, indices), pad=self.pad, flip=self.flip, generator=generator)
@@ -167,9 +166,8 @@ def average_together(full: FileImages, boxes: CropBoxes, rows: int, cols: int) -
     row, col = _covered(boxes.top, boxes.height), _covered(boxes.left, boxes.width)
     row_weights = _overlaps(boxes.top, boxes.height, rows, rearrange(row, "b p -> b 1 p").float())
     col_weights = _overlaps(boxes.left, boxes.width, cols, rearrange(col, "b p -> b 1 p").float())
-    row_weights, col_weights = (
-        each.to(full.device, non_blocking=True) for each in (row_weights, col_weights)
-    )
+    weights = (each.to(full.device, non_blocking=True) for each in (row_weights, col_weights))
+    row_weights, col_weights = weights
     pixels = _gather_pixels(full, row, col).float()
     averaged = torch.einsum("b r h, b c h w, b s w -> b c r s", row_weights, pixels, col_weights)
     return averaged.round_().clamp_(0, 255).to(torch.uint8)

@@ -164,9 +164,8 @@ class FineTuneModel(nn.Module):
         if self.settings.mask_ratio != 0:
             return self.objective.make_batch(images, self.network.codec, generator)
         codes = self.network.codec.encode(images)
-        return TrainingBatch.with_equal_weights(
-            images, None, codes, torch.zeros_like(codes[..., :1], dtype=torch.bool)
-        )
+        in_loss = torch.zeros_like(codes[..., :1], dtype=torch.bool)
+        return TrainingBatch.with_equal_weights(images, None, codes, in_loss)
 
     def forward(self, labeled: LabeledBatch) -> dict[str, Loss]:
         """Return `total_nats`, `loss_nats` (L_GEN per predicted code) and `class_nats` (L_CLF per image)."""

@@ -135,9 +135,8 @@ def _steps(
     images, hidden = (part[batch.start : batch.stop].to(network.device) for part in prompt[:2])
     streams: list[Stream] = [(seed, f"complete/{sample}", image) for image in batch for sample in samples]
     if raster and passes != DEFAULT_PASSES:
-        raise ValueError(
-            "only masked models have an order and iterations; an autoregressive model samples in raster order"
-        )
+        why = "an autoregressive model samples in raster order"
+        raise ValueError(f"only masked models have an order and iterations; {why}")
     if sampling.compile and not raster:
         raise ValueError("only autoregressive models are compiled for sampling; this one is masked")
     if raster:

@@ -121,9 +121,8 @@ def export_imagegpt(network: Network) -> ExportedModel:
         for name, each in found.items()
         if name.endswith(BIASED)
     }
-    tensors = {
-        name if name == HEAD else f"transformer.{name}": each for name, each in (found | biases).items()
-    }
+    found |= biases
+    tensors = {name if name == HEAD else f"transformer.{name}": each for name, each in found.items()}
     grid = network.backbone.grid
     processor = {
         "image_processor_type": "ImageGPTImageProcessor",

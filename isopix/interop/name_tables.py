@@ -83,9 +83,8 @@ def to_source(mappings: Iterable[WeightMapping], own: Mapping[str, Tensor]) -> d
     """Return our tensors in the names and layouts of another library, mostly as views."""
     found: dict[str, Tensor] = {}
     for mapping in mappings:
-        found |= zip(
-            mapping.source, mapping.to_source(tuple(own[name] for name in mapping.target)), strict=True
-        )
+        tensors = mapping.to_source(tuple(own[name] for name in mapping.target))
+        found |= zip(mapping.source, tensors, strict=True)
     return found
 
 
@@ -114,9 +113,8 @@ def renamed(
         return (torch.cat(parts, out=mmap_alloc(shape, first.dtype)),)
 
     def to_source(tensors: Tensors) -> Tensors:
-        return tuple(
-            rearrange(part, f"{after} -> {before}", **sizes) for part in tensors[0].chunk(len(names))
-        )
+        parts = tensors[0].chunk(len(names))
+        return tuple(rearrange(part, f"{after} -> {before}", **sizes) for part in parts)
 
     return WeightMapping(names, (target,), to_target, to_source)
 

@@ -53,9 +53,8 @@ def read_checkpoint(prefix: Path, colors: Float[Tensor, "K 3"], *, grid: Grid | 
     count, width = shape_of(shapes, "wte", 2)
     positions, _ = shape_of(shapes, "wpe", 2)
     heads, *_ = shape_of(shapes, "h0/attn/q_proj", 3)
-    depth = len(
-        {match[1] for name in shapes if (match := LAYER.match(name)) and not naming.skip_reason(name)}
-    )
+    layers = [LAYER.match(name) for name in shapes if not naming.skip_reason(name)]
+    depth = len({match[1] for match in layers if match})
     if count != len(colors):
         raise ValueError(f"it has {count} colors; the palette has {len(colors)}")
     causal = "sos" in shapes
@@ -146,9 +145,8 @@ def find_prefix(given: Path) -> Path:
     if prefix.name and _index_path(prefix).is_file():
         return prefix
     if not given.is_dir():
-        raise ValueError(
-            f"checkpoint index {_index_path(prefix)} does not exist; give the PREFIX of PREFIX.index"
-        )
+        missing = f"checkpoint index {_index_path(prefix)} does not exist"
+        raise ValueError(f"{missing}; give the PREFIX of PREFIX.index")
     found = sorted(path for path in given.glob("*.index") if path.is_file())
     if len(found) != 1:
         names = ", ".join(path.name for path in found[:10]) or "none"

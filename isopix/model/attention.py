@@ -93,9 +93,8 @@ class AttentionCache(KVCache):
             return
         # A CPU multiplies faster in float32, and reads the prompt once for all sequences.
         kept = torch.float32 if keys.is_cpu and keys.dtype == torch.bfloat16 else keys.dtype
-        self.shared = SharedRows(
-            *(rows.to(kept, memory_format=torch.contiguous_format) for rows in (keys, values))
-        )
+        rows = (each.to(kept, memory_format=torch.contiguous_format) for each in (keys, values))
+        self.shared = SharedRows(*rows)
         left, dtype = self.first.positions - self.first.count, self.first.dtype
         self.first, self.second = Buffer(left, dtype), Buffer(left, dtype)
 

@@ -129,9 +129,8 @@ def initialize(
         if draw is not None:
             parameter.copy_(draw(parameter.shape, width, depth, generator))
         elif not (parameter.is_meta or parameter.isfinite().all()):
-            raise ValueError(
-                f"parameter '{name}' has no initial values; set them where it is made, or name it in `init`"
-            )
+            missing = f"parameter '{name}' has no initial values"
+            raise ValueError(f"{missing}; set them where it is made, or name it in `init`")
     for name, buffer in sorted(module.named_buffers(), key=place):
         named = _find(tables.get(owner(name), {}), name)
         if named is not None:

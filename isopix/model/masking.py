@@ -115,9 +115,8 @@ class ZeroMasking(Masking):
         if mask.shape[-1] == 1:
             return sum_components(components).masked_fill(mask, 0.0)
         masks = mask[..., None].unbind(2)
-        return sum_components(
-            [component.masked_fill(masked, 0.0) for component, masked in zip(components, masks, strict=True)]
-        )
+        pairs = zip(components, masks, strict=True)
+        return sum_components([component.masked_fill(masked, 0.0) for component, masked in pairs])
 
 
 class MaskTokenMasking(Masking):

@@ -83,9 +83,8 @@ class Network(nn.Module):
         for name, tensor in own.items():
             if tensor.shape != tensors[name].shape:
                 given, expected = tuple(tensors[name].shape), tuple(tensor.shape)
-                raise ValueError(
-                    f"tensor '{name}' has shape {given} in the checkpoint and {expected} in this model"
-                )
+                shapes = f"{given} in the checkpoint and {expected} in this model"
+                raise ValueError(f"tensor '{name}' has shape {shapes}")
             if name.startswith("codec.") and not torch.equal(tensor.cpu(), tensors[name].cpu()):
                 raise ValueError(f"tensor '{name}' of this model's codec differs from the checkpoint's")
         same_type = {name: tensor.to(own[name].dtype) for name, tensor in tensors.items()}  # of bf16 files
@@ -120,9 +119,8 @@ def with_rounded_matrices(network: Network) -> Network:
     """Return the network with large matrices rounded to bf16 once, for sampling on CPUs; others shared."""
     layers = network.backbone.layers
     rounded = {block: cast("Block", _rounded(block)) for block in dict.fromkeys(layers)}
-    return Network(
-        network.codec, network.backbone.with_blocks([rounded[each] for each in layers]), network.head
-    )
+    backbone = network.backbone.with_blocks([rounded[each] for each in layers])
+    return Network(network.codec, backbone, network.head)
 
 
 def _rounded(module: nn.Module) -> nn.Module:

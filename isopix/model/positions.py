@@ -224,6 +224,5 @@ def require_pool(pool: Pool, grid: Grid) -> None:
     """Raise ValueError for a pool of more cells than the grid has rows or columns."""
     size = GRID_SIZES.get(pool, 1)
     if min(grid) < size:
-        raise ValueError(
-            f"pool {pool} needs {size} x {size} positions or more, and there are {grid.rows} x {grid.cols}"
-        )
+        needed = f"{size} x {size} positions or more"
+        raise ValueError(f"pool {pool} needs {needed}, and there are {grid.rows} x {grid.cols}")

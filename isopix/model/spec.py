@@ -126,14 +126,12 @@ class ModelSpec:
     def _check_parts(self, codec: Codec, objective: ObjectiveFacts) -> None:
         corruption = objective.corruption
         if self.class_token and objective.causal:
-            raise ValueError(
-                "class_token needs a network that is not causal: causal attention shows it no position"
-            )
+            why = "causal attention shows it no position"
+            raise ValueError(f"class_token needs a network that is not causal: {why}")
         if (self.class_token or corruption.drops_tokens) and not self.block.accepts_subsets:
             what = "class_token" if self.class_token else f"objective.corruption={corruption.kind}"
-            raise ValueError(
-                f"{what} is not possible with block {self.block.kind}, which needs the whole grid"
-            )
+            needs = f"block {self.block.kind}, which needs the whole grid"
+            raise ValueError(f"{what} is not possible with {needs}")
         components = self.stem.num_components(codec)
         if objective.masks_single_codes and codec.num_codes not in (1, components):
             raise ValueError(

@@ -103,9 +103,8 @@ class Masked(ObjectiveSpec):
         super().__post_init__()
         random, keep = self.random_rate, self.keep_rate
         if not (random >= 0 and keep >= 0 and random + keep <= 1):
-            raise ValueError(
-                f"random_rate {random} and keep_rate {keep} must be at least 0 and sum to at most 1"
-            )
+            given = f"random_rate {random} and keep_rate {keep}"
+            raise ValueError(f"{given} must be at least 0 and sum to at most 1")
         if self.mask.masks_single_codes and not self.corruption.masks_single_codes:
             raise ValueError(
                 f"mask {self.mask.kind} masks single codes, which corruption {self.corruption.kind} cannot; "

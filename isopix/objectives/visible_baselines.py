@@ -105,9 +105,8 @@ def _own_by_pairs(batch: MaskedCodes) -> CodeValues:
     own = torch.zeros(batch.codes.shape, dtype=torch.float64)
     for image, channel in product(range(len(own)), range(own.shape[1])):
         codes = batch.codes[image, channel]
-        (row, col), (seen_row, seen_col) = (
-            mask[image, channel].nonzero().T for mask in (batch.in_loss, batch.visible)
-        )
+        masks = (batch.in_loss, batch.visible)
+        (row, col), (seen_row, seen_col) = (mask[image, channel].nonzero().T for mask in masks)
         weights = kernel[row[:, None] - seen_row + rows - 1, col[:, None] - seen_col + cols - 1]
         equal = codes[row, col][:, None] == codes[seen_row, seen_col]
         own[image, channel, row, col] = (weights * equal).sum(1)

@@ -204,9 +204,8 @@ class PretrainedModel(FeatureExtractor):
         self.require("reconstruct")
         inputs = require_images(self.preprocess(images)).to(self.network.device)
         with inference(self, self.precision):
-            return reconstruct_images(
-                self.loaded.model, inputs, generator=generator(seed, "hide"), modes=self.loaded.modes
-            )
+            draw = generator(seed, "hide")
+            return reconstruct_images(self.loaded.model, inputs, generator=draw, modes=self.loaded.modes)
 
     @checked
     def save(self, folder: str | os.PathLike[str]) -> None:

@@ -40,9 +40,8 @@ def feature_sources(
     """Return the features of a network, the same untrained, raw pixels, and their principal components."""
     network, config = trained.model.network, trained.config
     if config.mask_ensemble and not trained.model.objective.masks_input:
-        raise ValueError(
-            f"mask_ensemble is {config.mask_ensemble}, but an autoregressive model masks nothing; allowed: 0"
-        )
+        given = f"mask_ensemble is {config.mask_ensemble}"
+        raise ValueError(f"{given}, but an autoregressive model masks nothing; allowed: 0")
     if config.layer is not None and config.layer > network.backbone.depth:
         raise ValueError(f"layer {config.layer} does not exist; layers are 0 to {network.backbone.depth}")
     pool = config.pool or default_pool(network.backbone.num_prefix_tokens)

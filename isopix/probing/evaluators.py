@@ -103,9 +103,8 @@ class LinearProbe(EvaluatorSpec):
         def evaluate(step: int) -> Metrics:
             splits = (data.train.sample(self.num_train), selecting, evaluated)
             try:
-                train, validation, test = (
-                    _features(network, split, context.precision, self.pool) for split in splits
-                )
+                read = (_features(network, split, context.precision, self.pool) for split in splits)
+                train, validation, test = read
                 parts = FeatureSplits(train, validation, test)
                 found = evaluate_probe(parts, METHOD, ProbeConfig(), device=network.device).result
             except RuntimeError as error:

@@ -215,9 +215,8 @@ def read_splits(
             features = kept({view.name: partial(whole, view) for view in views}, folder)
         else:
             features = {view.name: whole(view) for view in views}
-    train, validation, test, *extra_views = (
-        FeatureSplit(features[view.name], view.labels, view.groups) for view in views
-    )
+    found = (FeatureSplit(features[view.name], view.labels, view.groups) for view in views)
+    train, validation, test, *extra_views = found
     return FeatureSplits(train, validation, test, tuple(extra_views), scale, source.config.layer or 0)
 
 

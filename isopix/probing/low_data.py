@@ -122,9 +122,8 @@ def probe_subsets(
     chosen = [splits.train.select(index) for index in subsets]
     if select == "cross-validation":
         return [_cross_validated(splits, train, method, seed, device) for train in chosen]
-    fitted = (
-        evaluate_probe(replace(splits, train=train), method, ProbeConfig(), device=device) for train in chosen
-    )
+    reduced = (replace(splits, train=train) for train in chosen)
+    fitted = (evaluate_probe(each, method, ProbeConfig(), device=device) for each in reduced)
     layers = list(zip(*(each.result.layers for each in fitted), strict=True))
     return list(max(layers, key=lambda scores: mean(score.val_accuracy for score in scores)))
 

@@ -72,9 +72,8 @@ class L2PenalizedProbe(ProbeMethod):
             # In descending order, so that of equally good penalties the largest is selected.
             grid = torch.tensor(sorted(l2_grid, reverse=True), dtype=torch.float64, device=device)
             features = train.features[layers]
-            fits = self.fit(
-                features, targets, grid.expand(len(features), -1), num_classes=len(problem.classes)
-            )
+            grids = grid.expand(len(features), -1)
+            fits = self.fit(features, targets, grids, num_classes=len(problem.classes))
             predictions = fits.predict(validation.features[layers])
             accuracy = problem.is_correct(predictions, validation.labels).double().mean(-1)
             return fits.take(accuracy.argmax(-1, keepdim=True)), accuracy.amax(-1)

@@ -125,9 +125,8 @@ class MinibatchProbe(ProbeMethod):
     def _fit(self, problem: ProbeProblem) -> FittedProbe:
         splits = problem.splits
         standardizer = Standardizer.fit(splits.train, splits.stored_scale).to(problem.device)
-        train, validation = (
-            BatchReader(split, problem, standardizer) for split in (splits.train, splits.validation)
-        )
+        parts = (splits.train, splits.validation)
+        train, validation = (BatchReader(split, problem, standardizer) for split in parts)
         weights, steps = self.train(train)
         losses, accuracies = weights.evaluate(validation)
         selected = last_before_rise(losses)
@@ -235,9 +234,8 @@ class AdamProbe(MinibatchProbe):
             losses, gradients = weights.loss_and_gradients(*batch)
             lr = self.lr * schedule.factor(step - 1, steps=steps, epoch=epoch)
             layer_lrs = torch.where(waited >= self.patience, 0.0, lr / (1 - BETAS[0] ** step))[:, None, None]
-            for tensor, mean, square, gradient in zip(
-                weights.tensors, means, squares, gradients, strict=True
-            ):
+            moments = zip(weights.tensors, means, squares, gradients, strict=True)
+            for tensor, mean, square, gradient in moments:
                 mean.lerp_(gradient, 1 - BETAS[0])
                 square.mul_(BETAS[1]).addcmul_(gradient, gradient, value=1 - BETAS[1])
                 deviation = square.sqrt() / (1 - BETAS[1] ** step) ** 0.5

@@ -209,9 +209,8 @@ def _write(folder: Path, readers: Mapping[str, Callable[[], Iterator[Features]]]
             np.save(folder / "center.npy", scale.center.numpy())
             np.save(folder / "scale.npy", scale.scale.numpy())
         scaled = (((batch - scale.center) / scale.scale).half() for batch in batches)
-        write_npy(
-            folder / f"features-{name}.npy", (rearrange(each, "f b d -> b f d").numpy() for each in scaled)
-        )
+        parts = (rearrange(each, "f b d -> b f d").numpy() for each in scaled)
+        write_npy(folder / f"features-{name}.npy", parts)
     return {}
 
 

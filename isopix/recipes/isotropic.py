@@ -46,9 +46,8 @@ EPOCH = 352  # steps: 45,000 of CIFAR-10's training images in batches of 128
 
 
 def _transformer(heads: int) -> TransformerSpec:
-    return TransformerSpec(
-        heads=heads, attention_bias=True, norm=LayerNormSpec(), mlp=TwoLayerMLPSpec(expansion=1)
-    )
+    mlp = TwoLayerMLPSpec(expansion=1)
+    return TransformerSpec(heads=heads, attention_bias=True, norm=LayerNormSpec(), mlp=mlp)
 
 
 BLOCKS: dict[str, BlockSpec] = {

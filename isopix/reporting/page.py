@@ -228,9 +228,8 @@ def commands_section(run: RunRecord) -> Section:
     lines = [f"# isopix at commit {commit}"] if commit else []
     lines += [f"# palette {palette.get('file')}: {palette.get('source')}"] if palette else []
     made = [run.environment, *(public(each.call) for each in run.results)]
-    calls = dict.fromkeys(
-        (setting_text(each["command"]), each.get("folder")) for each in made if each.get("command")
-    )
+    made = [each for each in made if each.get("command")]
+    calls = dict.fromkeys((setting_text(each["command"]), each.get("folder")) for each in made)
     for command, folder in calls:
         if folder and folder != here:
             here = folder

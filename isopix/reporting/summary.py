@@ -42,9 +42,8 @@ def headline(runs: Mapping[str, RunRecord]) -> str:
             of = "" if alone else f" ({name})"
             parts.append(f"Test accuracy after fine-tuning{of}: {percent(found.accuracy)}, {bounds}.")
         if alone and (loss := training.held_out_loss(run)):
-            parts.append(
-                f"{loss.split.capitalize()} loss: {loss.nats:.2f} nats per {training.loss_unit(run)}."
-            )
+            unit = training.loss_unit(run)
+            parts.append(f"{loss.split.capitalize()} loss: {loss.nats:.2f} nats per {unit}.")
     return " ".join(parts) or "Not evaluated yet."
 
 

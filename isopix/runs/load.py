@@ -89,9 +89,8 @@ class LoadedRun:
 
     def measured(self, measurement: Measurement) -> Measurement:
         seeds = {"train.seed": self.recipe.train.seed, **measurement.seeds}
-        return replace(
-            measurement, labels_seen=self.state.labels_seen, selection=self.state.selection, seeds=seeds
-        )
+        seen, selection = self.state.labels_seen, self.state.selection
+        return replace(measurement, labels_seen=seen, selection=selection, seeds=seeds)
 
     def require_decoder(self, verb: str) -> None:
         """Raise ValueError if the backbone has changed since the decoder was trained."""
@@ -107,9 +106,8 @@ class LoadedRun:
         settings, name = self.recipe.finetune, "this model" if path is None else f"run {path}"
         if settings is None or self.class_head is None:
             finetune = command_line("finetune", path or "RUN", "--out", "OUT")
-            raise ValueError(
-                f"{name} is not fine-tuned on classes and has no class head; to do so: {finetune}"
-            )
+            missing = f"{name} is not fine-tuned on classes and has no class head"
+            raise ValueError(f"{missing}; to do so: {finetune}")
         model = FineTuneModel(self.model, self.recipe.model.width, len(self.classes), settings)
         model.head = self.class_head
         return model
@@ -252,9 +250,8 @@ def writable_model(path: Path) -> Path:
         _copy(source, copy)
         logger.warning("%s comes with isopix; it is copied to %s, where its results are saved", path, copy)
     elif _manifests(copy) != _manifests(source):
-        raise ValueError(
-            f"{copy} is another run than the model {path} that comes with isopix; give its path, or move it"
-        )
+        other = f"{copy} is another run than the model {path} that comes with isopix"
+        raise ValueError(f"{other}; give its path, or move it")
     return copy
 
 

@@ -227,9 +227,8 @@ class VerificationResult(Result):
             if self.step != self.published.step:
                 lines.append(f"published loss: step {self.published.step:,}; this model: step {self._step}")
             difference = self.loss_nats - self.published.nats
-            lines.append(
-                f"difference from the published loss: {difference:+.4f} nats (note the images of each)"
-            )
+            away = f"difference from the published loss: {difference:+.4f} nats"
+            lines.append(f"{away} (note the images of each)")
         return [*lines, *super().notes()]
 
     @property

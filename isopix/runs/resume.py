@@ -102,9 +102,8 @@ def resume_run(
         data = load_dataset(recipe.data)
         if data.fingerprint != state.data:
             other = f"those of run {out}: fingerprint {data.fingerprint[:12]}, not {state.data[:12]}"
-            raise ValueError(
-                f"the images of '{recipe.data.source}', or their names or splits, are not {other}"
-            )
+            images = f"the images of '{recipe.data.source}', or their names or splits,"
+            raise ValueError(f"{images} are not {other}")
         data, _ = leave_out_seen(data, load_hashes(out, SEEN, state.files), known=state.seen_known)
         prune(folder.checkpoints, NUM_CHECKPOINTS)
         notes = [f"skipped damaged checkpoint: {error}" for error in saved.damaged]

@@ -99,9 +99,8 @@ def require_no_lr(recipe: Recipe, settings: Sequence[str]) -> None:
 def lr_grid(first: float, last: float) -> tuple[float, ...]:
     """Return `first`, then 3 and 1 times the powers of ten below it, down to `last` (iGPT, appendix)."""
     if not 0 < last <= first < math.inf:
-        raise ValueError(
-            f"learning rates from {first:g} down to {last:g}; allowed: positive numbers in decreasing order"
-        )
+        given = f"learning rates from {first:g} down to {last:g}"
+        raise ValueError(f"{given}; allowed: positive numbers in decreasing order")
     powers = range(math.ceil(math.log10(first)), math.floor(math.log10(last)) - 1, -1)
     below = (float(f"{digit}e{power}") for power in powers for digit in (3, 1))
     return (first, *(lr for lr in below if last <= lr < first))
@@ -254,7 +253,6 @@ def low_data_measurement(loaded: LoadedRun, images: ImageDataset, config: LowDat
 def _test_record(folder: RunFolder) -> Record:
     records = [each for each in read_log(folder.log) if each.keys() >= TESTED]
     if not records:
-        raise ValueError(
-            f"the log of {folder.path} has no test accuracy; delete the folder to train it again"
-        )
+        missing = f"the log of {folder.path} has no test accuracy"
+        raise ValueError(f"{missing}; delete the folder to train it again")
     return records[-1]

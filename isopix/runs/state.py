@@ -250,8 +250,7 @@ class CheckpointWriter:
         write_more: Callable[[Path], None] = lambda folder: None,
     ) -> None:
         if not self.folder.path.is_dir():
-            raise RuntimeError(
-                f"run folder {self.folder.path} was moved or deleted; resume it where it is now"
-            )
+            gone = f"run folder {self.folder.path} was moved or deleted"
+            raise RuntimeError(f"{gone}; resume it where it is now")
         checkpoint.save_checkpoint(target, tensors, records, write_more)
         checkpoint.prune(self.folder.checkpoints, NUM_CHECKPOINTS)

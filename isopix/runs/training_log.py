@@ -71,10 +71,8 @@ class TrainingLog(RunLog):
         if record.get("split") != "validation" or record["step"] != self.steps or "loss_nats" not in record:
             return ""
         first, last = validation_losses(self.read())[0], record["loss_nats"]
-        text = (
-            f"the validation loss of {last:.4f} nats is above that of the initial weights, {first:.4f} nats"
-        )
-        return f"{text}; try a lower optimizer.lr" if last > first else ""
+        initial = f"that of the initial weights, {first:.4f} nats; try a lower optimizer.lr"
+        return f"the validation loss of {last:.4f} nats is above {initial}" if last > first else ""
 
     def total(self, name: str) -> float:
         return max((each.get(name, 0.0) for each in self.read()), default=0.0)

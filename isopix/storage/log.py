@@ -16,7 +16,7 @@ class RunLog:
         self.path = path
         self._file = open_file(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW)
         fsync_folder(path.parent)
-        self._truncate(_read(path).rfind(b"\n") + 1)
+        self._truncate(read_regular(path, follow_links=False).rfind(b"\n") + 1)
 
     def write(self, record: dict[str, Any]) -> None:
         """Write a line without buffering; raises ValueError on nan, RuntimeError on a full disk."""
@@ -59,13 +59,9 @@ def read_valid_records(path: Path) -> tuple[list[dict[str, Any]], list[int]]:
     return [each for each in found if each], [number for number, each in enumerate(found, 1) if not each]
 
 
-def _read(path: Path) -> bytes:
-    return read_regular(path, follow_links=False)
-
-
 def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any] | None]]:
     start = 0
-    for line in _read(path).split(b"\n")[:-1]:
+    for line in read_regular(path, follow_links=False).split(b"\n")[:-1]:
         yield start, _record(line)
         start += len(line) + 1
 

@@ -186,9 +186,8 @@ class Contrast(NamedTuple):
         mean, interval = (sum(values) / len(values) if values else None), None
         if estimate is not None:
             center, half = estimate.mean, estimate.half_width()
-            mean, *ends = (
-                math.tanh(each) if self.fisher else each for each in (center, center - half, center + half)
-            )
+            found = (center, center - half, center + half)
+            mean, *ends = (math.tanh(each) if self.fisher else each for each in found)
             interval = (ends[0], ends[1])
         verdict: Verdict = "does not hold" if adjusted_p < LEVEL else "not decided"
         if interval is not None and interval[0] > 0:
@@ -218,9 +217,8 @@ def judge(claims: Sequence[tuple[str, str, str, Sequence[Contrast]]]) -> list[Cl
     A claim `holds` if all contrasts do (intersection-union test, which needs no correction). The p of all
     that can refute one are adjusted together: the probability of any false refutation is at most LEVEL.
     """
-    adjusted = iter(
-        holm([each.refuting_p for *_, contrasts in claims for each in contrasts if each.can_refute])
-    )
+    tested = [each for *_, contrasts in claims for each in contrasts if each.can_refute]
+    adjusted = iter(holm([each.refuting_p for each in tested]))
     found = []
     for letter, text, source, contrasts in claims:
         records = tuple(each.tested(next(adjusted) if each.can_refute else 1.0) for each in contrasts)

@@ -155,9 +155,8 @@ def read_finished_run(path: Path) -> FinishedRun:
 def compare_groups(group: RunGroup, baseline: RunGroup) -> Comparison:
     """Compare two groups run by run, which must have the same seeds, draws, labels and test images."""
     if group.runs.keys() != baseline.runs.keys():
-        raise ValueError(
-            f"{group.name} and {baseline.name} are not paired: they have {group}, and {baseline}"
-        )
+        names = f"{group.name} and {baseline.name}"
+        raise ValueError(f"{names} are not paired: they have {group}, and {baseline}")
     for key, run in group.runs.items():
         _check_pair(run, baseline.runs[key])
     accuracies, others = (each.table(lambda run: run.accuracy) for each in (group, baseline))
@@ -210,9 +209,8 @@ def _check_pair(run: FinishedRun, other: FinishedRun) -> None:
 
 def _paired_images(group: RunGroup, baseline: RunGroup) -> tuple[np.ndarray | None, np.ndarray | None]:
     """Return 1, 0 or -1 for each seed, draw and test image, and the images' groups; None if they differ."""
-    found = [
-        images for each in (group, baseline) for row in each.table(lambda run: run.images) for images in row
-    ]
+    tables = [each.table(lambda run: run.images) for each in (group, baseline)]
+    found = [images for table in tables for row in table for images in row]
     known = [images for images in found if images is not None]
     if len(known) < len(found) or not all(torch.equal(known[0].hashes, each.hashes) for each in known):
         return None, None

@@ -204,9 +204,8 @@ def _layers(runs: Runs, panel: ImagePanel) -> None:
             raise ValueError(f"layer {number} does not exist; layers are 0 to {run.model.depth}")
         first = next(iter(runs.values()))  # whose test images are shown
         index = chosen.test_index if chosen and run is first else None
-        yield tiles_html(
-            neighbor_tiles(run, image_of(run, chosen), number, index=index), title=f"Layer {number}"
-        )
+        tiles = neighbor_tiles(run, image_of(run, chosen), number, index=index)
+        yield tiles_html(tiles, title=f"Layer {number}")
 
     given = [panel.run, panel.chosen, layer]
     start.click(_calm(compute), given, result, **QUEUED)

@@ -121,9 +121,8 @@ def attention_tiles(run: OpenedRun, image: Images, row: int, col: int) -> list[T
     """Return the attention from a pixel's position, by rollout and as the mean over heads of each layer."""
     rows, cols = run.size
     if not (0 <= row < rows and 0 <= col < cols):
-        raise ValueError(
-            f"pixel {row},{col} does not exist; rows are 0 to {rows - 1}, columns 0 to {cols - 1}"
-        )
+        allowed = f"rows are 0 to {rows - 1}, columns 0 to {cols - 1}"
+        raise ValueError(f"pixel {row},{col} does not exist; {allowed}")
     backbone, side = run.model.network.backbone, run.model.network.codec.patch_size
     position = (row // side) * backbone.grid.cols + col // side
     query = torch.tensor([backbone.num_prefix_tokens + position])

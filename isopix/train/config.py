@@ -99,9 +99,8 @@ class AdamWeightDecay(AdamW):
     def build(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
         trained = [each for each in parameters if each.requires_grad]
         optimizer = super().build(trained)
-        for (
-            each
-        ) in trained:  # from a number of steps on at which the correction is 1, and float32 ends to count
+        # From a number of steps on at which the correction is 1, and float32 ends to count.
+        for each in trained:
             step, moments = torch.tensor(2.0**24, device=each.device), torch.zeros_like(each)
             optimizer.state[each] = {"step": step, "exp_avg": moments, "exp_avg_sq": moments.clone()}
         return optimizer

@@ -226,9 +226,8 @@ class DuplicateMetricError(ValueError):
 def _add_metrics(metrics: dict[str, int | float], found: Any, kind: str) -> None:
     for name, value in found.items():
         if name in {*metrics, "kind", "step", "split"}:
-            raise DuplicateMetricError(
-                f"evaluator '{kind}' returns '{name}', which the log record has already"
-            )
+            returned = f"evaluator '{kind}' returns '{name}'"
+            raise DuplicateMetricError(f"{returned}, which the log record has already")
         if not math.isfinite(value):
             raise ValueError(f"evaluator '{kind}' returns {value} for '{name}'; allowed: finite numbers")
         metrics[str(name)] = int(value) if isinstance(value, Integral) else float(value)

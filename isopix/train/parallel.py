@@ -48,9 +48,8 @@ def process_group(device: DeviceLike) -> Iterator[torch.device]:
     use_device(where)
     # The store of torchrun may have addresses of earlier groups: before a restart, or of this process.
     store, rank, num_ranks = next(rendezvous("env://", timeout=CONNECTION_TIMEOUT))
-    own = dist.PrefixStore(  # type: ignore[attr-defined]  # it is documented
-        f"isopix-{ranks.num_restarts()}-{next(_numbers)}", store
-    )
+    prefix = f"isopix-{ranks.num_restarts()}-{next(_numbers)}"
+    own = dist.PrefixStore(prefix, store)  # type: ignore[attr-defined]  # it is documented
     dist.init_process_group(
         "cpu:gloo,cuda:nccl" if gpu else "gloo",
         timeout=CONNECTION_TIMEOUT,

@@ -132,9 +132,8 @@ class TrainStep:
             like = torch.tensor(0.0) if moment == "step" else parameter
             if fused and (value.shape, value.dtype) != (like.shape, like.dtype):
                 given = f"{tuple(value.shape)} of {value.dtype}"
-                raise ValueError(
-                    f"optimizer tensor '{path}' is {given}, not {tuple(like.shape)} of {like.dtype}"
-                )
+                needed = f"{tuple(like.shape)} of {like.dtype}"
+                raise ValueError(f"optimizer tensor '{path}' is {given}, not {needed}")
             if moment.endswith(NUMBER):
                 self.optimizer.state[parameter][moment.removesuffix(NUMBER)] = value.item()
             else:

@@ -49,9 +49,8 @@ def probe(
             name: partial(read_splits, name, source, images, keep=name == "untrained", stream=method.streams)
             for name, source in loaded.feature_sources(images, config, chosen).items()
         }
-        found = probe_with_baselines(
-            readers.pop("trained"), readers, method, config, device=loaded.network.device
-        )
+        trained, own_device = readers.pop("trained"), loaded.network.device
+        found = probe_with_baselines(trained, readers, method, config, device=own_device)
     result = ProbeResult(
         data=images.name,
         step=loaded.step,

@@ -80,9 +80,8 @@ def test_logits_are_equal(pair: Pair, dtype: torch.dtype, within: float) -> None
     images = pixels(net)
     reference = theirs(input_ids=image_gpt.shift_right(net, images)).logits
     assert reference.abs().max() > 1
-    torch.testing.assert_close(
-        net.head.project(net.backbone(net.inputs_of(images))), reference, rtol=0, atol=within
-    )
+    ours = net.head.project(net.backbone(net.inputs_of(images)))
+    torch.testing.assert_close(ours, reference, rtol=0, atol=within)
 
 
 def their_features(theirs: nn.Module, ids: torch.Tensor) -> list[torch.Tensor]:
@@ -159,9 +158,8 @@ def test_what_we_write_loads_without_a_warning(tmp_path: Path, caplog: pytest.Lo
 def test_their_processor_finds_our_codes(tmp_path: Path) -> None:
     net = models.network()
     processor = transformers.AutoImageProcessor.from_pretrained(models.folder(tmp_path / "a", net))
-    noise = torch.randint(
-        0, 256, (50, 3, 8, 6), generator=torch.Generator().manual_seed(0), dtype=torch.uint8
-    )
+    draw = torch.Generator().manual_seed(0)
+    noise = torch.randint(0, 256, (50, 3, 8, 6), generator=draw, dtype=torch.uint8)
     images = torch.cat([noise, net.codec.decode(torch.arange(32).repeat(2)[:48].view(1, 48, 1))])
     theirs = processor(list(images), return_tensors="pt").input_ids
     assert torch.equal(theirs, net.codec.encode(images)[..., 0])

@@ -87,9 +87,8 @@ def test_logits_are_the_graphs(tmp_path: Path, start: bool, shape: tuple[int, in
     model = bundles.variables(
         depth=depth, width=width, heads=heads, colors=COLORS, positions=36, start=start, scope=""
     )
-    bundles.write(
-        tmp_path / "model.ckpt-1", {f"model/{name}": array for name, array in model.items()}, shards=2
-    )
+    arrays = {f"model/{name}": array for name, array in model.items()}
+    bundles.write(tmp_path / "model.ckpt-1", arrays, shards=2)
     net = revived(read_checkpoint(tmp_path / "model.ckpt-1", palette(COLORS))).double()
     exact = {name: array.astype(np.float64) for name, array in model.items()}
     hidden = None if start else torch.rand(3, 36, 1, generator=torch.Generator().manual_seed(2)) < 0.15

@@ -104,9 +104,8 @@ def test_positions_that_are_not_mae_s_are_learned(tmp_path: Path) -> None:
 @pytest.fixture
 def classifier(tmp_path: Path) -> tuple[nn.Module, Path]:
     labels = dict(enumerate("abcde"))
-    config = transformers.ViTConfig(
-        **SIZES, id2label=labels, label2id={name: i for i, name in labels.items()}
-    )
+    numbers = {name: i for i, name in labels.items()}
+    config = transformers.ViTConfig(**SIZES, id2label=labels, label2id=numbers)
     theirs = randomized(transformers.ViTForImageClassification(config))
     return theirs, saved(theirs, tmp_path / "theirs", **IMAGENET)
 
@@ -143,9 +142,8 @@ def test_pixels_of_a_center_crop_are_those_of_the_image_processor(
     tmp_path: Path, shorter: int, side: int, resample: int
 ) -> None:
     """Of photographs that are not square, larger and smaller than the input, with odd margins."""
-    theirs = transformers.ViTModel(
-        transformers.ViTConfig(**{**SIZES, "image_size": side}), add_pooling_layer=False
-    )
+    config = transformers.ViTConfig(**{**SIZES, "image_size": side})
+    theirs = transformers.ViTModel(config, add_pooling_layer=False)
     crop = {"do_center_crop": True, "crop_size": {"height": side, "width": side}, "resample": resample}
     source = saved(theirs, tmp_path / "vit", size={"shortest_edge": shorter}, **crop)
     photographs = [load_sample_image("china.jpg"), load_sample_image("flower.jpg")]

@@ -30,9 +30,8 @@ class Payload:
 
 
 def load(path: Path) -> object:
-    return load_dataset(
-        DataConfig(source=str(path), rows=8, cols=8, holdout=0.0), cache=path.parent / "cache"
-    )
+    config = DataConfig(source=str(path), rows=8, cols=8, holdout=0.0)
+    return load_dataset(config, cache=path.parent / "cache")
 
 
 READERS: dict[str, Callable[[Path], object]] = {

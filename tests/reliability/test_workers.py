@@ -98,7 +98,6 @@ def test_a_program_ends_whose_workers_do_not_or_that_does_not_close_its_batches(
     program: str, printed: str
 ) -> None:
     """As with workers that wait for a lock of another that was killed."""
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
-    )
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert (done.stdout, done.stderr) == (printed, "")

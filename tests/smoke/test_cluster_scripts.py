@@ -52,9 +52,8 @@ def output(process: subprocess.Popen[str], code: int = 0) -> str:
 
 @pytest.mark.skipif(shutil.which("shellcheck") is None, reason="needs shellcheck")
 def test_shellcheck_finds_nothing() -> None:
-    done = subprocess.run(
-        ["shellcheck", *sorted(SCRIPTS.glob("*.sh"))], capture_output=True, text=True, check=False
-    )
+    command = ["shellcheck", *sorted(SCRIPTS.glob("*.sh"))]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "")
 
 

@@ -39,9 +39,8 @@ def test_a_study_is_made_and_a_failed_trial_is_retried(isopix: Run) -> None:
     code, out, err = isopix(*MICRO)
     assert code == 1
     assert "not decided" in out
-    assert err.startswith(
-        "isopix: 1 of 3 trials failed; the same command retries them; mixer-pix2vec-1-seed-0"
-    )
+    failed = "isopix: 1 of 3 trials failed; the same command retries them; mixer-pix2vec-1-seed-0"
+    assert err.startswith(failed)
     assert "is not empty" in err
     found = StudyResult.read(Path("bias/report.html"))
     assert sorted(trial.status for trial in found.trials.values()) == ["done", "done", "failed"]

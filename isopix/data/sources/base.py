@@ -220,9 +220,8 @@ def require_known_source(source: str) -> None:
     require_present(source)
     if not is_known_source(source):
         option = command_line("--data", source).removeprefix("isopix ")
-        raise ValueError(
-            f"this run was trained on {source}, which you have not used before; to read it, give {option}"
-        )
+        unknown = f"this run was trained on {source}, which you have not used before"
+        raise ValueError(f"{unknown}; to read it, give {option}")
 
 
 def require_present(source: str) -> None:

@@ -225,9 +225,7 @@ def _is_arrow(path: Path) -> bool:
     return (is_saved or not has_images(path)) and bool(files_below(path, ARROW_NAME))
 
 
-def _is_parquet(path: Path) -> bool:
-    return not has_images(path) and bool(files_below(path, PARQUET_NAME))
-
-
-READERS["parquet"] = Reader(_is_parquet, read_parquet)
+READERS["parquet"] = Reader(
+    lambda path: not has_images(path) and bool(files_below(path, PARQUET_NAME)), read_parquet
+)
 READERS["arrow"] = Reader(_is_arrow, read_arrow)

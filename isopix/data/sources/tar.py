@@ -141,8 +141,4 @@ def _label(archive: tarfile.TarFile, parts: Parts, wanted: str | None) -> int | 
     return next((each for each in labels if each is not None), None)
 
 
-def _claims(path: Path) -> bool:
-    return not has_images(path) and bool(files_below(path, TAR_NAME))
-
-
-READERS["tar"] = Reader(_claims, read_tar)
+READERS["tar"] = Reader(lambda path: not has_images(path) and bool(files_below(path, TAR_NAME)), read_tar)

@@ -41,7 +41,7 @@ class Stem(nn.Module, abc.ABC):
         """Return inputs that hold these positions of each image alone."""
         if self.reads_codes:
             return torch.take_along_dim(inputs, positions[..., None], 1)
-        return pack_patches(inputs, positions, grid)
+        return rearrange(gather_patches(inputs, positions, grid), "b n c p q -> b c p (n q)")
 
     def value_table(self) -> ValueTable:
         """Return the embedding of every value, of a stem that `has_value_table`."""
@@ -62,11 +62,6 @@ class StemSpec(ModelPart, noun="stem"):
     @abc.abstractmethod
     def flops_per_token(self, codec: Codec, width: int) -> int:
         """Return the FLOPs of a forward pass per position; a multiply-add counts as two."""
-
-
-def pack_patches(images: Images, positions: PositionIndices, grid: Grid) -> PatchRow:
-    """Return the patches at these positions, side by side."""
-    return rearrange(gather_patches(images, positions, grid), "b n c p q -> b c p (n q)")
 
 
 def gather_patches(

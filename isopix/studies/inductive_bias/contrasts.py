@@ -88,9 +88,8 @@ def best_difference(
     """
     found = dict[int, list[Term] | None]()
     seeds, architectures = evidence.complete(evidence.trials)
-    scores = {
-        each: np.array([score(evidence.by_seed[seed][each]) for seed in seeds]) for each in architectures
-    }
+    trials = [evidence.by_seed[seed] for seed in seeds]
+    scores = {each: np.array([score(networks[each]) for networks in trials]) for each in architectures}
     own = [each for each in architectures if each[1] == "pix2vec"]
     others = [each for each in architectures if each[1] != "pix2vec"]
     for place, seed in enumerate(seeds if len(seeds) > 1 and own and others else ()):

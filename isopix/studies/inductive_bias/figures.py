@@ -174,9 +174,8 @@ def _results(trials: Sequence[Trial], pool: Pool) -> PoolResults:
         "chance": [each.majority for each in probes],
     }
     baselines = {name: mean(found) for name, found in shared.items() if found}
-    return PoolResults(
-        pool, group_trials(trials, pool), group_trials(trials, pool, untrained=True), baselines
-    )
+    untrained = group_trials(trials, pool, untrained=True)
+    return PoolResults(pool, group_trials(trials, pool), untrained, baselines)
 
 
 def _reconstructions(networks: Sequence[Example]) -> PageFigure:
@@ -189,9 +188,8 @@ def _reconstructions(networks: Sequence[Example]) -> PageFigure:
     axes.imshow(picture, interpolation="none")
     axes.set_axis_off()
     caption = f"Figure 1. Test images, masked inputs, and reconstructions by networks of depth {first.depth}."
-    return PageFigure(
-        "figure-1", caption, figure, {each.block: float(each.arrays["exact"]) for each in networks}
-    )
+    exact = {each.block: float(each.arrays["exact"]) for each in networks}
+    return PageFigure("figure-1", caption, figure, exact)
 
 
 def _layers(pools: Sequence[PoolResults], trials: Sequence[Trial]) -> Iterator[PageFigure]:

@@ -220,9 +220,8 @@ class StudyResult(Result):
 
 
 def _claims_table(pool: Pool, claims: Sequence[ClaimRecord]) -> Table:
-    caption = (
-        f"Claims of the paper, pool {pool} ({POOL_DESCRIPTIONS[pool]}): positive differences support them"
-    )
+    heading = f"Claims of the paper, pool {pool} ({POOL_DESCRIPTIONS[pool]})"
+    caption = f"{heading}: positive differences support them"
     rows = list[tuple[str, ...]]()
     for claim in claims:
         rows.append((claim.letter, claim.claim, "", "", claim.verdict))

@@ -19,9 +19,8 @@ def _tiny(depth: int, width: int, side: int = 14) -> Recipe:
     recipe = igpt.digits().updated(
         depth=depth, width=width, steps=600, batch_size=64, evaluate_every=100, evaluate_images=450
     )
-    return replace(
-        recipe, name=f"igpt.digits, {depth} blocks", data=replace(recipe.data, rows=side, cols=side)
-    )
+    data = replace(recipe.data, rows=side, cols=side)
+    return replace(recipe, name=f"igpt.digits, {depth} blocks", data=data)
 
 
 def _small(depth: int, width: int, side: int = 32) -> Recipe:

@@ -109,9 +109,8 @@ def test_distances_per_head_do_not_depend_on_the_batch_size(
     parts = attention.attention_per_head(network, images, patch_size=1)
     assert distance.shape == entropy.shape == (case.model.depth, case.model.block.heads, 5)
     torch.testing.assert_close(parts, whole)
-    direct = [
-        attention.attention_distance(weights, grid)[3] for weights in attention_weights(network, images)
-    ]
+    every = attention_weights(network, images)
+    direct = [attention.attention_distance(weights, grid)[3] for weights in every]
     torch.testing.assert_close(distance[..., 3], torch.stack(direct))
     entropies = [
         torch.distributions.Categorical(weights[3]).entropy().mean(-1)

@@ -44,9 +44,8 @@ def test_pairs_are_all_of_the_matrix_of_similarities(
     given /= np.linalg.norm(given, axis=1, keepdims=True)
     first, second = np.triu(given @ given.T >= threshold, 1).nonzero()
     found = search(features(), threshold=threshold).pairs
-    assert {*zip(found.first.tolist(), found.second.tolist(), strict=True)} == {
-        *zip(first, second, strict=True)
-    }
+    expected = {*zip(first, second, strict=True)}
+    assert {*zip(found.first.tolist(), found.second.tolist(), strict=True)} == expected
     assert found.total == len(first) > 5
     values = found.similarity.tolist()
     assert values == sorted(values, reverse=True)

@@ -30,9 +30,8 @@ def test_openai_palette_gives_the_codes_of_their_own_distance(real_data: Path) -
     centers = torch.from_numpy(np.load(real_data / "openai-kmeans-centers.npy"))
     images = draw(1, 3, 128, 128)
     pixels = images[0].flatten(1).T / 127.5 - 1
-    theirs = torch.cat(
-        [(part[:, None] - centers).square().sum(2).argmin(1) for part in torch.split(pixels, 256)]
-    )
+    parts = torch.split(pixels, 256)
+    theirs = torch.cat([(part[:, None] - centers).square().sum(2).argmin(1) for part in parts])
     assert torch.equal(Palette((centers + 1) * 127.5, GRID).encode(images).flatten(), theirs)
 
 

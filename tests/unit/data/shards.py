@@ -48,9 +48,8 @@ def table(
     count: int, *, names: Sequence[str] = (), image: str = "img", label: str = "label", seed: int = 0
 ) -> pa.Table:
     """Images and labels 0, 1, 2, 0, 1, 2, ...; with `names` the label is declared as ClassLabel."""
-    return table_of(
-        [encoded(seed + i) for i in range(count)], [i % 3 for i in range(count)], names, image, label
-    )
+    images, labels = [encoded(seed + i) for i in range(count)], [i % 3 for i in range(count)]
+    return table_of(images, labels, names, image, label)
 
 
 def table_of(

@@ -103,9 +103,8 @@ def test_up_to_one_per_cent_of_bad_files_are_skipped_and_listed(photos: Path, tm
         assert list(csv.reader(file)) == [["path", "reason"], [str(bad), "empty file"]]
     for split in (images.train, images.validation.concat(images.test)):
         names = image_names(DataConfig(source=str(photos), rows=8, cols=8), split)
-        assert _pixels(split.images) == _pixels(
-            *(load(Path(name), holdout=0.0).train.images for name in names)
-        )
+        separate = (load(Path(name), holdout=0.0).train.images for name in names)
+        assert _pixels(split.images) == _pixels(*separate)
     (photos / "006.png").write_bytes(b"")
     message = (
         f"2 of 100 images cannot be read, above the limit of 1%; first: {bad} (empty file); all: {listed}"

@@ -130,9 +130,8 @@ def test_samples_of_more_bits_reach_from_zero_to_white(
 
 def test_samples_that_make_dark_images_are_noted_and_those_of_8_bits_refused() -> None:
     twelve = [_encode(Image.fromarray(SAMPLES[None, :count])) for count in (1, 3)]
-    assert range_note(twelve)[0].startswith(
-        "16-bit images are dark: their largest sample is 4,660 of 65,535; "
-    )
+    dark = "16-bit images are dark: their largest sample is 4,660 of 65,535; "
+    assert range_note(twelve)[0].startswith(dark)
     color = _png(2, 1, 16, 2, b"\0" + struct.pack(">6H", 255, 0, 0, 256, 0, 0))
     assert "sample is 511 of 65,535; data.white=511 makes gray images" in range_note([color])[0]
     light = (([SAMPLES[None]], None), (twelve, 4095), ([b"", GRAY, NOISE], None))

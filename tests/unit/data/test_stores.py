@@ -34,9 +34,8 @@ def cached(folder: Path, name: str) -> Split:
     choice = "encoded" if name == "encoded" else "pixels"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(store, "COPIED_BYTES", 0 if name == "mapped" else 2**30)
-        found = cached_source(
-            Source("noise", {"train": split}, (), "hash"), {"train": config}, folder, choice
-        )
+        source = Source("noise", {"train": split}, (), "hash")
+        found = cached_source(source, {"train": config}, folder, choice)
     return found.splits["train"]
 
 
@@ -96,9 +95,8 @@ def test_whole_images_are_those_of_pixels(
     assert splits["pixels"].full_resolution is not None
     found, expected = change(stored.full_resolution), change(splits["pixels"].full_resolution)
     assert all(map(np.array_equal, found.images(), expected.images()))
-    assert torch.equal(
-        torch.stack([found.heights, found.widths]), torch.stack([expected.heights, expected.widths])
-    )
+    sizes = (torch.stack([each.heights, each.widths]) for each in (found, expected))
+    assert torch.equal(*sizes)
 
 
 def test_png_serves_where_webp_does_not(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -136,9 +136,8 @@ def test_dropping_equals_attention_restricted_to_the_visible(recipe: Recipe, pol
 
 
 def test_masked_patches_cost_the_blocks_nothing() -> None:
-    recipe = next(
-        each for each in CASES if isinstance(each.objective.mask, BlockMask) and each.model.class_token
-    )
+    blocks = (each for each in CASES if isinstance(each.objective.mask, BlockMask))
+    recipe = next(each for each in blocks if each.model.class_token)
     model, lengths = cases.model(recipe), list[int]()
     block = model.network.backbone.blocks[0]
     block.register_forward_pre_hook(lambda block, given: lengths.append(given[0].shape[1]))

@@ -95,9 +95,8 @@ def noise(split: FeatureSplit) -> Float[Tensor, "F B D"]:
 def stacked(first: FeatureSplits, second: FeatureSplits) -> FeatureSplits:
     """The layers of both, of the same images."""
     pairs = ((getattr(first, name), getattr(second, name)) for name in ("train", "validation", "test"))
-    return FeatureSplits(
-        *(FeatureSplit(torch.cat([one.features, two.features]), one.labels) for one, two in pairs)
-    )
+    joined = (FeatureSplit(torch.cat([one.features, two.features]), one.labels) for one, two in pairs)
+    return FeatureSplits(*joined)
 
 
 def standardize(splits: FeatureSplits) -> FeatureSplits:

@@ -76,9 +76,8 @@ def test_the_gain_is_over_the_best_baseline_on_the_same_images() -> None:
     )
     read = {"untrained": lambda: weaker, "raw pixels": lambda: weak}
     found = probe_with_baselines(lambda: splits, read, METHOD, CONFIG, device=CPU)
-    own, other = (
-        evaluate_probe(each, METHOD, CONFIG, device=CPU).correct[0].numpy() for each in (splits, weak)
-    )
+    probed = (evaluate_probe(each, METHOD, CONFIG, device=CPU) for each in (splits, weak))
+    own, other = (each.correct[0].numpy() for each in probed)
     best = found.baselines["raw pixels"].best
     assert best.test_accuracy > found.baselines["untrained"].best.test_accuracy
     assert found.gain is not None
@@ -134,9 +133,8 @@ def views(count: int) -> FeatureSplits:
     draw = torch.Generator().manual_seed(1)
 
     def drop(split: FeatureSplit) -> FeatureSplit:
-        return replace(
-            split, features=split.features * (torch.rand(split.features.shape, generator=draw) > 0.4)
-        )
+        kept = torch.rand(split.features.shape, generator=draw) > 0.4
+        return replace(split, features=split.features * kept)
 
     return replace(
         splits, test=drop(splits.test), extra_views=tuple(drop(splits.test) for _ in range(count - 1))
@@ -231,8 +229,7 @@ def test_what_was_selected_stays_in_a_refit_and_test_labels_select_nothing(metho
             assert getattr(each, name) == getattr(before, name)
     assert after != before
     assert other.fit == after.fit
-    views = replace(
-        splits, extra_views=(replace(splits.test, features=splits.test.features + noise(splits.test)),)
-    )
+    noisy = replace(splits.test, features=splits.test.features + noise(splits.test))
+    views = replace(splits, extra_views=(noisy,))
     _, voted = best_and_refit(views, method, replace(CONFIG, mask_ensemble=2))
     assert voted.ensemble is not None

@@ -49,9 +49,8 @@ def test_training_is_the_same_with_and_without(probed: RunFolder, tmp_path: Path
     alone = train(ALONE, tmp_path / "run").run
     assert different_weights(probed.path, alone.path) == []
     for kind in ("train", "evaluation"):
-        losses = [
-            [record["loss_nats"] for record in logged(each.path, kind=kind)] for each in (probed, alone)
-        ]
+        logs = (logged(each.path, kind=kind) for each in (probed, alone))
+        losses = [[record["loss_nats"] for record in log] for log in logs]
         assert losses[0] == losses[1]
     assert not alone.history.exists()
 
@@ -72,9 +71,8 @@ def test_the_accuracy_is_that_of_the_networks_features_on_the_images_that_it_say
     data, network = load_dataset(RECIPE.data), load_run(probed.path, device=CPU).network
     halves = (data.validation.select(torch.arange(first, 90, 2)) for first in (0, 1))
     parts = (data.train, *halves)
-    splits = FeatureSplits(
-        *(FeatureSplit(extract_features(network, each.images), each.labels) for each in parts)
-    )
+    read = (FeatureSplit(extract_features(network, each.images), each.labels) for each in parts)
+    splits = FeatureSplits(*read)
     found = run_probe(splits, evaluators.METHOD)
     validations = logged(probed.path, split="validation")
     assert [each["step"] for each in validations if "probe_accuracy" in each] == [0, 5, 10, 12]

@@ -45,9 +45,8 @@ def fits(layers: FeatureSplits) -> LinearFits:
 def reference(features, labels, l2: float, share: float = 1.0) -> tuple[LogisticRegression, float]:
     """scikit-learn's model and our objective at its weights; `share` is of C."""
     x = features.double().numpy()
-    model = LogisticRegression(C=share / (l2 * len(labels)), tol=1e-10, max_iter=20_000).fit(
-        x, labels.numpy()
-    )
+    model = LogisticRegression(C=share / (l2 * len(labels)), tol=1e-10, max_iter=20_000)
+    model.fit(x, labels.numpy())
     nats = -model.predict_log_proba(x)[np.arange(len(x)), labels.numpy()].mean()
     return model, float(nats + np.square(model.coef_).sum() * l2 / 2 / share)
 
@@ -129,9 +128,8 @@ def test_ridge_has_scikit_learns_weights_and_the_objective_of_a_loop(images, wid
     theirs = Ridge(alpha=L2_GRID[column] * images).fit(x, targets)
     np.testing.assert_allclose(fits.weights[0, column].numpy(), theirs.coef_, atol=1e-8, rtol=0)
     np.testing.assert_allclose(fits.intercepts[0, column].numpy(), theirs.intercept_, atol=1e-8, rtol=0)
-    squares = sum(
-        np.square(theirs.predict(one[None])[0] - y).sum() for one, y in zip(x, targets, strict=True)
-    )
+    pairs = zip(x, targets, strict=True)
+    squares = sum(np.square(theirs.predict(one[None])[0] - y).sum() for one, y in pairs)
     naive = squares / images + L2_GRID[column] * np.square(theirs.coef_).sum()
     assert fits.objectives[0, column].item() == pytest.approx(naive, rel=1e-8)
     assert fits.grad_norms.max() < 1e-11

@@ -46,9 +46,8 @@ def by_folds(splits: FeatureSplits, subsets=SUBSETS) -> list[LayerScore]:
 
 def test_errors_are_scikit_learns_on_each_subset() -> None:
     for index, ours in zip(SUBSETS, by_validation(SPLITS), strict=True):
-        theirs = make_pipeline(
-            StandardScaler(), LogisticRegression(C=1 / (0.01 * 15), tol=1e-8, max_iter=5000)
-        )
+        regression = LogisticRegression(C=1 / (0.01 * 15), tol=1e-8, max_iter=5000)
+        theirs = make_pipeline(StandardScaler(), regression)
         theirs.fit(SPLITS.train.features[1, index].double(), SPLITS.train.labels[index])
         assert ours.layer == 1
         score = theirs.score(SPLITS.test.features[1].double(), SPLITS.test.labels)

@@ -87,9 +87,8 @@ def test_dropping_tying_and_recomputation_are_counted() -> None:
     one, each = recipe_cost(resolved("vit.tiny", "tie_blocks=true")), recipe_cost(resolved("vit.tiny"))
     assert each.parameters - one.parameters == 3 * (12 * 128**2 + 13 * 128)
     assert each.forward_flops == one.forward_flops
-    plain, again = (
-        recipe_cost(resolved("igpt.tiny", f"train.recompute={given}")) for given in ("false", "true")
-    )
+    recipes = (resolved("igpt.tiny", f"train.recompute={given}") for given in ("false", "true"))
+    plain, again = map(recipe_cost, recipes)
     block = 1024 * (24 * 128**2 + 4 * (1024 + 1) / 2 * 128)
     assert again.training_flops - plain.training_flops == int(4 * block)
 

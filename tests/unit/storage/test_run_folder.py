@@ -48,8 +48,7 @@ def test_a_run_is_opened_and_what_is_none_is_named(run, tmp_path):
 def test_locking_recovers_the_checkpoint_of_a_dead_process(run):
     process = subprocess.Popen(["true"])
     process.wait()
-    checkpoint.save_checkpoint(
-        run.checkpoints / f".tmp-step-00000002-{process.pid}", {}, {"state": {"step": 2}}
-    )
+    left = run.checkpoints / f".tmp-step-00000002-{process.pid}"
+    checkpoint.save_checkpoint(left, {}, {"state": {"step": 2}})
     with run.lock():
         assert checkpoint.load_latest(run.checkpoints).checkpoint.records["state"]["step"] == 2

@@ -104,9 +104,8 @@ class Steps(EvaluatorSpec):
 
 def test_the_learning_rate_logged_and_used_is_the_schedules() -> None:
     run = Run(RECIPE.updated(checkpoint_every=1))
-    factors = [
-        RECIPE.train.schedule.factor(k, steps=12, epoch=run.batches.steps_per_epoch) for k in range(12)
-    ]
+    epoch = run.batches.steps_per_epoch
+    factors = [RECIPE.train.schedule.factor(k, steps=12, epoch=epoch) for k in range(12)]
     expected = [RECIPE.train.optimizer.lr * factor for factor in factors]
     assert run.batches.steps_per_epoch == 5
     assert run.numbers("train", "learning_rate") == pytest.approx(expected, rel=1e-12)
