@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import shutil
 import sys
 from contextlib import suppress
 from itertools import count
@@ -191,9 +192,9 @@ BASES: dict[str, Any] = {}
 @pytest.mark.usefixtures("unchecked", "known_throughput")
 @pytest.mark.parametrize(("verb", "name"), PAIRS)
 def test_another_value_changes_the_result(
-    verb: str, name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+    verb: str, name: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(folder)
+    monkeypatch.chdir(shutil.copytree(folder, tmp_path / "copy"))  # whatever other tests have left there
     base = words_of(verb, name, [])
     key = " ".join(base).partition(" --out")[0]
     if key not in BASES:

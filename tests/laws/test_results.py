@@ -1,6 +1,7 @@
 """Laws over the results of all verbs: what is printed as JSON is the record, and the record is read again."""
 
 import json
+import shutil
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -76,6 +77,9 @@ OPTIONS = [  # of commands whose options `test_options` does not change
     "convert huggingface exported squashed --squash",
     "convert openai model.ckpt-1 sizes2 --palette levels.npz --rows 2 --cols 8",
     "convert openai model.ckpt-1 data2 --palette levels.npz --data digits",
+    "probe ar --method knn neighbors_grid=[3] temperature=1",
+    "probe ar --method lbfgs l2_grid=[1.0]",
+    "probe ar --method sgd iterations=30 batch_size=7 lr_grid=[0.1] momentum=0.5",
     "palette import levels.npy --out wide.npz --range -2 2",
     "recipe show igpt.digits width=32 --file small.yaml",
     "report ar bert tuned --out three.html",
@@ -110,11 +114,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def run(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+def run(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Run:
     """Return a function that runs a command, and returns its result and its JSON."""
     hub = SimpleNamespace(create_repo=create_repo, upload_folder=lambda **_: None)
     monkeypatch.setitem(sys.modules, "huggingface_hub", hub)
-    monkeypatch.chdir(folder)
+    monkeypatch.chdir(shutil.copytree(folder, tmp_path / "copy"))
 
     def call(words: str) -> tuple[Result, dict[str, Any]]:
         results: list[Result] = []

@@ -39,6 +39,11 @@ data.augment=pad_crop_flip data.patch_augment=random
 train.steps=4 train.batch_size=4 train.accumulate=2 train.optimizer=sgd train.optimizer.lr=0.1
 train.optimizer.beta1=0.5 train.optimizer.beta2=0.5 train.optimizer.epsilon=0.1 train.schedule=constant
 train.schedule.warmup_epochs=0 train.schedule.max_warmup_fraction=0 train.max_grad_norm=0.001
+train.optimizer.epsilon=0.1+train.optimizer=adamw train.optimizer.weight_decay=9+train.optimizer=adamw
+train.optimizer.beta1=0.5+train.optimizer=adamw train.optimizer.momentum=0.5+train.optimizer=sgd
+data.augment.pad=3+data.augment=pad_crop_flip data.augment.flip=0+data.augment=pad_crop_flip
+data.patch_augment.strength=0.1+data.patch_augment=random data.patch_augment.gray=1+data.patch_augment=random
+data.patch_augment.min_bits=8+data.patch_augment=random
 train.precision=bf16 train.seed=1 train.log_every=2 train.evaluate_every=1 train.evaluate_images=2
 train.num_test_images=2 train.knn_images=8 train.checkpoint_every=2 train.probe_every=2
 finetune.generative_weight=0.5 finetune.layer=1 finetune.pool=grid4 finetune.residual_block=true
@@ -71,7 +76,7 @@ def base(photos: Path) -> Recipe:
 def test_every_setting_has_another_value(base: Recipe) -> None:
     named = {each.partition("=")[0] for each in OTHERS}
     known = {path.removesuffix(".kind") for path in flatten(to_dict(base))}
-    assert named | {path.removesuffix(".kind") for path in NOT_COMPARED} == known
+    assert known <= named | {path.removesuffix(".kind") for path in NOT_COMPARED}
 
 
 RUNS: dict[str, Any] = {}

@@ -24,10 +24,10 @@ from isopix.analysis.scores import (
     surprise_maps,
 )
 from isopix.codecs.palette_spec import PaletteSpec
-from isopix.codecs.patches import BytesSpec
+from isopix.codecs.patches import BytesSpec, MeanColorSpec
 from isopix.core.random import generator
 from isopix.core.stats import resample_counts
-from isopix.core.types import Images
+from isopix.core.types import Grid, Images
 from isopix.data.dataset import DataConfig
 from isopix.data.splits import Split
 from isopix.objectives.base import nll_per_image
@@ -115,6 +115,13 @@ def test_a_map_has_the_nats_where_they_are_and_nothing_where_nothing_is_predicte
     maps = surprise_maps(codec, CodeNats(torch.zeros(1, 4, 3).long(), nats, times))[0]
     assert float(maps[0, 1]) == 6.0
     assert int(maps.isnan().sum()) == 3
+
+
+def test_a_map_of_patches_has_nats_per_pixel() -> None:
+    codec = MeanColorSpec(patch_size=4).placeholder(Grid(2, 3))
+    nats = torch.arange(6, dtype=torch.float64).view(1, 6, 1)
+    maps = surprise_maps(codec, CodeNats(torch.zeros(1, 6, 1).long(), nats, torch.ones_like(nats)))[0]
+    assert maps.sum() * 4 * 4 / maps.numel() * 6 == pytest.approx(float(nats.sum()))
 
 
 def test_file_sizes_are_those_of_whole_files() -> None:

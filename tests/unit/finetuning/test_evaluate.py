@@ -3,6 +3,7 @@
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from sklearn.metrics import confusion_matrix, log_loss, top_k_accuracy_score
@@ -41,6 +42,17 @@ def data() -> ImageDataset:
 def metrics_of(run: Path, data: ImageDataset, masks: int, seed: int = 0) -> evaluating.ClassificationMetrics:
     tuned, how = load_finetuned(run), {"masks": masks, "seed": seed, "precision": "fp32"}
     return evaluating.evaluate_finetuned(tuned.model, tuned.classes, data, **how)
+
+
+def test_images_of_a_group_are_not_independent() -> None:
+    groups = torch.arange(100).repeat_interleave(4)
+    logits, labels = LOGITS[:1, :100].repeat_interleave(4, 1), LABELS[:100].repeat_interleave(4)
+    alone = evaluating.evaluate_predictions(LOGITS[:1, :100], LABELS[:100], seed=0).interval
+    assert evaluating.evaluate_predictions(logits, labels, groups, seed=0).interval == pytest.approx(
+        alone, abs=0.01
+    )
+    ignored = evaluating.evaluate_predictions(logits, labels, seed=0).interval
+    assert np.ptp(alone) > 1.5 * np.ptp(ignored)
 
 
 def test_several_masks_are_the_vote_of_each_alone(masked: Path, data: ImageDataset) -> None:

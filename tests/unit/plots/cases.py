@@ -125,7 +125,9 @@ def content(figure: Figure) -> list[Any]:
         for axes in figure.axes
         for line in axes.lines
     ]
-    return [shown, marks, [[*drawn(axes), *axes.get_xlim(), *axes.get_ylim()] for axes in figure.axes]]
+    patches = [each for axes in figure.axes for each in axes.patches]
+    bars = [[each.get_x(), each.get_width(), each.get_facecolor()] for each in patches]
+    return [shown, marks, bars, [[*drawn(axes), *axes.get_xlim(), *axes.get_ylim()] for axes in figure.axes]]
 
 
 def shows(axes: Axes, expected: Any) -> bool:

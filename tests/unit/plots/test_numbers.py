@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from matplotlib.figure import Figure
 
 from isopix.analysis.embeddings import continuous_similarity, one_hot_similarity
 from isopix.plots import biases, curves, embeddings, sheets, study
 from isopix.plots.attention import plot_attention_distance, plot_attention_maps
+from isopix.plots.palette import plot_palette
 from tests.golden.values import check_golden
 from tests.unit.plots import cases
 from tests.unit.plots.cases import content, drawn, shows
@@ -28,6 +30,7 @@ TUNING = [{"step": step, "accuracy": step / 50, "split": "validation"} for step 
 TESTED = [{"step": 40, "accuracy": 0.5, "split": "test"}]
 HIGH = STUDY._replace(baselines={"raw pixels": 0.9, "raw pixels, PCA": 0.31, "chance": 0.1})
 ATTENTION = cases.attention()
+COLORS = [[250, 240, 10], [3, 2, 1], [90, 20, 200]]
 ENCODINGS = {"one-hot": one_hot_similarity(8), "continuous": continuous_similarity(8)}
 
 
@@ -138,6 +141,7 @@ CASES: dict[str, tuple[Callable[[], Figure], dict[int, list[Any]]]] = {
     "attention of many layers": (lambda: plot_attention_maps(cases.attention(layers=25, heads=1)), {}),
     "fine-tuning without a choice": (lambda: curves.plot_finetuning_accuracy(TUNING, None), {}),
     "fine-tuning of one step": (lambda: curves.plot_finetuning_accuracy(TESTED, 0.1), {0: [[0.5]]}),
+    "palette": (lambda: plot_palette(torch.tensor(COLORS).float(), torch.tensor([5, 1, 2])), {}),
     "sizes": (lambda: sheets.plot_image_sizes({(20, 30): 4, (20, 50): 3}), {0: [[7]], 1: [[4], [3]]}),
 }
 

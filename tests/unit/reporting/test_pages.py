@@ -155,6 +155,13 @@ def test_a_picture_is_shown_with_its_caption(tmp_path: Path) -> None:
     assert page.index("4 samples") < page.index("Runs and baselines")
 
 
+def test_each_of_several_pictures_of_a_folder_is_its_own(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        path = tmp_path / f"{name}.png"
+        Image.new("RGB", (4, 4)).save(path)
+        assert result_picture(Result(call=call("sample")).saved(path)) == path
+
+
 def test_the_picture_of_neighbors_is_that_of_near_duplicates(tmp_path: Path) -> None:
     for name in ("outliers", "duplicates"):
         Image.new("RGB", (4, 4)).save(tmp_path / f"{name}.png")

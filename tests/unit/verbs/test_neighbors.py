@@ -1,6 +1,7 @@
 """`isopix neighbors`: copies are found among similar pairs, and outliers are far from others."""
 
 import csv
+import json
 from pathlib import Path
 
 import numpy as np
@@ -46,6 +47,17 @@ def test_a_few_images_are_compared_with_all_others_by_default(copy_of: Copy, pho
             file.unlink()
         found = isopix.neighbors(model, data=photos)
         assert (found.num_images, found.num_neighbors) == (count, count - 1)
+
+
+def test_the_layer_is_the_one_that_validation_images_chose(copy_of: Copy) -> None:
+    run = copy_of("ar", "run")
+    path = isopix.probe(run, method="ridge", **CPU).path
+    record = json.loads(path.read_text())
+    record["network"]["best_index"] = 0
+    for layer, test in zip(record["network"]["layers"], (0.1, 0.9), strict=True):
+        layer.update(val_accuracy=1 - test, test_accuracy=test)
+    path.write_text(json.dumps(record))
+    assert isopix.neighbors(run, limit=20, pictures=0, **CPU).layer == 0
 
 
 def test_all_images_of_the_run_are_compared_at_the_best_layer_of_its_probe(copy_of: Copy) -> None:

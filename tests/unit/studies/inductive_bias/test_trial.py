@@ -18,6 +18,7 @@ from isopix.probing.splits import FeatureSplits
 from isopix.runs.load import load_run
 from isopix.runs.state import read_environment
 from isopix.storage.arrays import read_arrays
+from isopix.storage.atomic import exclusive_lock
 from isopix.storage.run_folder import RunFolder
 from isopix.studies.inductive_bias import trial
 from isopix.studies.inductive_bias.evidence import correct_images
@@ -184,6 +185,14 @@ def test_after_a_rate_that_diverges_the_next_one_is_tried_and_none_again(make: M
     found = spec.read()
     assert (found.status, log.stat().st_mtime_ns) == ("failed", before)
     assert found.reason == "the loss diverged at every learning rate from 1e+30 down to 1e+30"
+
+
+def test_a_trial_that_another_process_runs_is_not_run(make: Make) -> None:
+    spec = make("locked")
+    with exclusive_lock(spec.result.parent, "trial", name=f"{spec.name}.lock"):
+        run_trial(spec, "cpu", 1)
+    assert spec.read().status == "failed"
+    assert "in use by process" in spec.read().reason
 
 
 def test_a_failure_is_written_and_tried_again(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
