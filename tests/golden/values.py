@@ -25,6 +25,7 @@ READERS: dict[str, Callable[[Path], Any]] = {
     "recipe.json": lambda path: json.loads(path.read_text()),
 }
 NUMBER = re.compile(r"(-?\d+\.\d*(?:e[-+]\d+)?)")
+LAYOUT = re.compile(r"─+|\s+")  # which depends on the lengths of paths and times
 # Of the machine, of the moment and of the place: fields, and parts of texts.
 PASSING = {"command", "commit", "device", "folder", "free_bytes", "isopix", "path", "run_id", "seconds"}
 PASSING |= {"images_per_second", "peak_memory_bytes", "platform", "python", "started", "time", "written"}
@@ -96,7 +97,7 @@ def summary(numbers: np.ndarray) -> str:
 
 
 def same(found: str, expected: str) -> bool:
-    ours, theirs = NUMBER.split(found), NUMBER.split(expected)
+    ours, theirs = (NUMBER.split(LAYOUT.sub(" ", each)) for each in (found, expected))
     return ours[::2] == theirs[::2] and all(map(close, ours[1::2], theirs[1::2]))
 
 
