@@ -97,7 +97,7 @@ def summary(numbers: np.ndarray) -> str:
 
 
 def same(found: str, expected: str) -> bool:
-    ours, theirs = (NUMBER.split(LAYOUT.sub(" ", each)) for each in (found, expected))
+    ours, theirs = (NUMBER.split(LAYOUT.sub(" ", each).strip()) for each in (found, expected))
     return ours[::2] == theirs[::2] and all(map(close, ours[1::2], theirs[1::2]))
 
 
