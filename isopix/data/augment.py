@@ -166,8 +166,9 @@ def average_together(full: FileImages, boxes: CropBoxes, rows: int, cols: int) -
     row, col = _covered(boxes.top, boxes.height), _covered(boxes.left, boxes.width)
     row_weights = _overlaps(boxes.top, boxes.height, rows, rearrange(row, "b p -> b 1 p").float())
     col_weights = _overlaps(boxes.left, boxes.width, cols, rearrange(col, "b p -> b 1 p").float())
-    weights = (each.to(full.device, non_blocking=True) for each in (row_weights, col_weights))
-    row_weights, col_weights = weights
+    row_weights, col_weights = (
+        each.to(full.device, non_blocking=True) for each in (row_weights, col_weights)
+    )
     pixels = _gather_pixels(full, row, col).float()
     averaged = torch.einsum("b r h, b c h w, b s w -> b c r s", row_weights, pixels, col_weights)
     return averaged.round_().clamp_(0, 255).to(torch.uint8)
