@@ -12,6 +12,7 @@ import numpy as np
 from PIL import Image
 from torch import Tensor
 
+from isopix.storage.atomic import read_json
 from tests.unit.reporting.cases import words
 
 CONSTRAINTS = (Path(__file__).parents[2] / "constraints.txt").read_text()
@@ -21,8 +22,8 @@ READERS: dict[str, Callable[[Path], Any]] = {
     ".csv": lambda path: path.read_text().splitlines(),
     ".html": lambda path: words(path.read_text()).splitlines(),
     ".png": Image.open,
-    "environment.json": lambda path: json.loads(path.read_text()),
-    "recipe.json": lambda path: json.loads(path.read_text()),
+    "environment.json": read_json,
+    "recipe.json": read_json,
 }
 NUMBER = re.compile(r"(-?\d+\.\d*(?:e[-+]\d+)?)")
 LAYOUT = re.compile(r"─+|\s+")  # which depends on the lengths of paths and times

@@ -199,7 +199,7 @@ def test_another_value_changes_the_result(
     key = " ".join(base).partition(" --out")[0]
     if key not in BASES:
         BASES[key] = outcome(found := call(base, monkeypatch)), found.path, shown(found)
-        check_golden("options", key, shown(found))
+        check_golden("options", key, BASES[key][2])
     limits, limited = set(), dataset._limited
     monkeypatch.setattr(
         dataset, "_limited", lambda whole, config: limits.add(config.limit) or limited(whole, config)

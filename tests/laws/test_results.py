@@ -92,7 +92,7 @@ READERS_OF_OTHERS = {"convert huggingface-vit", "convert mae", "convert timm"}  
 # What they write has records of its own: a run folder, or another's model.
 NO_RECORD = {"pretrain", "resume", "finetune", *(word for word in CALLS if word.startswith("convert"))}
 
-UNMEASURED = {"models", "report", "study inductive-bias"}  # what others say; records beside its trials
+UNMEASURED = {"models", "report", "study inductive-bias"}  # published numbers; each trial has records
 
 MARKS = {"study inductive-bias": pytest.mark.integration}
 
@@ -167,7 +167,7 @@ def test_options_are_kept(run: Run, words: str) -> None:
 @pytest.mark.parametrize("word", [pytest.param(each, marks=MARKS.get(each, ())) for each in CALLS])
 def test_json_is_the_record_and_the_record_is_read_again(run: Run, tmp_path: Path, word: str) -> None:
     result, printed = run(f"{word} {CALLS[word]}")
-    if word != "doctor":  # which tells of the machine
+    if word != "doctor":  # which describes the machine
         check_golden("results", word, [result.record(), str(result).splitlines(), contents(result.path)])
     assert word in UNMEASURED or not [*unmeasured(printed, word)]
     assert type(result) is get_type_hints(VERBS[word].function)["return"]
