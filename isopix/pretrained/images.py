@@ -215,7 +215,7 @@ def nearest_training(loaded: LoadedRun, images: Images) -> tuple[NearestTraining
 
 def results_folder(out: Path | None, run: RunFolder | None, name: str) -> Path | None:
     """Return a folder that can be written for results; None for a model without a run folder."""
-    path = out or (run and own_folder(run.path, name))
+    path = own_folder(run.path, name) if run and out is None else out
     if path is not None:
         require_writable(path)
     return path
