@@ -40,9 +40,8 @@ ArrayFile = tuple[IO[bytes], tuple[tuple[int, ...], bool, np.dtype[Any]]]
 
 
 def read_npz(path: Path, options: ReadOptions) -> Source:
-    """Read the arrays x_train and y_train, those of other splits (`by_split`), and class_names; or x and y.
-
-    Or train_images and train_labels, and so on.     Images are uint8 [n H W], [n H W 1], [n H W 3] or [n H W 4], or uint16 [n H W]; labels [n].
+    """Read the arrays x_train and y_train, or train_images and train_labels, and so on (`by_split`); or x
+    and y; and class_names. Images are uint8 [n H W], [n H W 1], [n H W 3] or [n H W 4], or uint16 [n H W].
     """
     with naming(f"dataset file {path}"), np.load(path, allow_pickle=False) as arrays:
         pairs = _pairs_of_arrays(arrays.files)
