@@ -101,7 +101,7 @@ def _largest_sample(raw: RawImage) -> int:
             if image.mode.startswith("I"):
                 return int(np.asarray(image).max())
             if ";16" in str(image.tile):  # 16-bit color, of which Pillow gives the high bytes
-                return 256 * int(np.asarray(image).max()) + 255
+                return 256 * int(np.asarray(image.convert("RGB")).max()) + 255
     return 0
 
 

@@ -27,7 +27,7 @@ from isopix.runs.image_lists import leave_out_seen
 from isopix.runs.load import LoadedRun
 from isopix.storage.atomic import replace_file
 from isopix.storage.result import Measurement
-from isopix.storage.run_folder import RunFolder
+from isopix.storage.run_folder import RunFolder, own_folder
 
 P = TypeVar("P", bound=PictureResult)
 DataLike = str | os.PathLike[str] | ImageDataset
@@ -213,9 +213,9 @@ def nearest_training(loaded: LoadedRun, images: Images) -> tuple[NearestTraining
     return distances, training[found.indices]
 
 
-def results_folder(out: Path | None, default: Path | None) -> Path | None:
+def results_folder(out: Path | None, run: RunFolder | None, name: str) -> Path | None:
     """Return a folder that can be written for results; None for a model without a run folder."""
-    path = out or default
+    path = own_folder(run.path, name) if run and out is None else out
     if path is not None:
         require_writable(path)
     return path

@@ -33,7 +33,7 @@ from isopix.runs.training_log import RunObserver, validation_measurement
 from isopix.storage.atomic import exclusive_lock, is_temporary, read_json, write_json
 from isopix.storage.checkpoint import prune
 from isopix.storage.log import read_log, read_valid_records
-from isopix.storage.run_folder import FOLDER_LOCK, SEEN, SETTINGS, RunFolder, require_new
+from isopix.storage.run_folder import FOLDER_LOCK, SEEN, SETTINGS, RunFolder, own_folder, require_new
 from isopix.train.parallel import process_group
 from isopix.train.stopping import CAUSES, best_evaluation
 
@@ -54,6 +54,7 @@ def folder_of_runs(out: Path, settings: Mapping[str, Any], kind: str) -> Iterato
     if not (out / FOLDER_LOCK).is_file():
         require_new(out)
         out.mkdir(parents=True, exist_ok=True)
+    own_folder(out)
     with exclusive_lock(out, "folder", name=FOLDER_LOCK):
         try:
             if file.is_file():

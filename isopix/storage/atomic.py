@@ -1,6 +1,5 @@
 """Atomic writes that survive a kill or a power failure, and locks: one process at a time in a folder."""
 
-import csv
 import errno
 import io
 import json
@@ -16,7 +15,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from isopix.core.text import printable
+from isopix.core.text import csv_text
 
 TEMPORARY_NAME = re.compile(r"\.tmp-(?P<target>.+)-(?P<pid>[1-9]\d{0,8})(-replaced)?")
 DISK_FULL_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # disk, user quota, process limit
@@ -71,12 +70,8 @@ def write_json(path: Path, values: Mapping[str, Any]) -> None:
 
 
 def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Replace the file atomically; None is empty, and unsafe characters are escaped."""
-    text = io.StringIO(newline="")
-    writer = csv.writer(text)
-    writer.writerow(columns)
-    writer.writerows(["" if value is None else printable(str(value)) for value in row] for row in rows)
-    replace_file(path, text.getvalue().encode())
+    """Replace the file atomically, with rows as in `csv_text`."""
+    replace_file(path, csv_text([columns, *rows]).encode())
 
 
 def replace_file(path: Path, data: bytes) -> None:

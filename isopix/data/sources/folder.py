@@ -22,7 +22,7 @@ from isopix.data.sources.base import (
 )
 from isopix.data.sources.entries import entries_below, suffix_of, unread_files
 from isopix.data.sources.labels import METADATA, read_metadata
-from isopix.data.sources.split_names import NamedSplits, by_split, named_split
+from isopix.data.sources.split_names import READINGS, NamedSplits, by_split, named_split, splits_named
 
 MAX_LISTED = 5  # folders in a note
 
@@ -38,18 +38,23 @@ def read_folder(root: Path, options: ReadOptions) -> Source:
     entries = list(entries_below(root))
     folders = _by_folder(entries)
     found = by_split(sorted(folders), root, options.splits)
+    if options.splits == "auto" and options.label_column is None:
+        _require_one_level(root, found)
     classes = {split: _by_class(root, folders, _class_folders(found, split)) for split in found}
     images = {split: _interleave(classes[split]) for split in SPLIT_NAMES if split in found}
     names = [name for own, _ in images.values() for name in own]
     empty = _empty_folders(entries, names)
-    lost = {each.split for each in map(named_split, empty) if each and options.splits != "none"} - {*found}
+    lost = splits_named(map(named_split, empty)) - {*found} if options.splits != "none" else set()
     if lost or not names:
         of = f" of {min(lost)}" if lost else ""
         raise ValueError(f"folder {root} has no images{of}; allowed suffixes: {' '.join(image_suffixes())}")
     metadata = [each for each in entries if each.rpartition("/")[2] == METADATA]
     notes = [f"{each} may hold labels; data.label_column=NAME reads a column of it" for each in metadata[:1]]
     if options.label_column is not None:
-        known = read_metadata(root, metadata, options.label_column, options.image_column)
+        columns = (options.label_column, options.image_column, options.splits)
+        known = read_metadata(root, metadata, *columns)
+        if known and not known.keys() & {*names}:
+            raise ValueError(f"{root / metadata[0]} has no path of an image; its first is {min(known)!r}")
         images = {split: (own, [*map(known.get, own)]) for split, (own, _) in images.items()}
         names, notes = [*names, *metadata], []
     notes += unread_files(root, entries, names)
@@ -93,6 +98,14 @@ def _by_folder(entries: Iterable[str]) -> Images:
     for name in filter(is_image, entries):
         images.setdefault(_folder_of(name), []).append(name)
     return images
+
+
+def _require_one_level(root: Path, found: NamedSplits) -> None:
+    every = [each for own in found.values() for each in own.values() if each]
+    above, below = {each.above for each in every}, {each.below.partition("/")[0] for each in every} - {""}
+    if len(above) > 1 and len(below) > 1:
+        levels = f"above its folders of splits ({max(above)}) and below them ({min(below)}/)"
+        raise ValueError(f"{root} has folders {levels}; {READINGS.format('classes are those above')}")
 
 
 def _class_folders(found: NamedSplits, split: SplitName) -> dict[str, str]:
