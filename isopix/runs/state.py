@@ -116,6 +116,11 @@ class RunEnvironment(Environment):
     """What an imported model was trained on."""
 
 
+def selection_text(images: int) -> str:
+    """Return by how many images the step of the weights was chosen; empty where the last one is kept."""
+    return f"step chosen on {images:,} validation images" if images else ""
+
+
 class RunStatus(NamedTuple):
     """The state of a run after a training process, and which commands apply to it."""
 

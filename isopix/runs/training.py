@@ -32,6 +32,7 @@ from isopix.runs.state import (
     State,
     read_environment,
     records_of,
+    selection_text,
 )
 from isopix.runs.training_log import RunObserver, TrainingLog, decoder_fits, evaluator_specs
 from isopix.storage import checkpoint
@@ -92,8 +93,7 @@ class TrainingRun:
         with closing(self.log), closing(self.writer):
             if state is None:
                 self._record_measurements()
-            for text in (*(self.data.notes if state is None else ()), *notes):
-                self._note(step, text)
+            self._note(step, *(self.data.notes if state is None else ()), *notes)
             if self.early_stopping:
                 self.early_stopping.replay(self.log.read())
             if not self._patience_exhausted():
@@ -188,8 +188,7 @@ class TrainingRun:
             saved = find_weights(self.folder.saved.path, (MODEL, CLASSIFIER))
             self._load_weights(saved)
             best, selecting = saved.state.step, self._selecting(best=not saved.skipped)
-            for text in saved.skipped:
-                self._note(step, text)
+            self._note(step, *saved.skipped)
         batches = list[Mapping[str, Metric]]()
         with whole_weights(self.task.module):
             metrics = evaluate_split(
@@ -201,7 +200,7 @@ class TrainingRun:
         correct = [each["accuracy"] for each in batches if "accuracy" in each]
         baselines = majority_baseline(replace(self.data, test=test)) if correct else {}
         measured = measurement_of(self.data, "test", test)
-        measured = replace(measured, selection=_selection(selecting), baselines=baselines)
+        measured = replace(measured, selection=selection_text(selecting), baselines=baselines)
         values = {**metrics, **counts, **save_test_images(self.folder, test, correct)}
         values |= {"split": "test", "last_step": step, "measurement": self._measured(measured, best)}
         self.record({"kind": "evaluation", "step": best, **values})
@@ -209,8 +208,9 @@ class TrainingRun:
             why = f"as no later step has a better validation accuracy; likely causes: {CAUSES}"
             self._note(step, f"the weights of step 0 were tested, {why}")
 
-    def _note(self, step: int, text: str) -> None:
-        self.record({"kind": "note", "step": step, "text": text})
+    def _note(self, step: int, *texts: str) -> None:
+        for text in texts:
+            self.record({"kind": "note", "step": step, "text": text})
 
     def _measured(self, measurement: Measurement, step: int | None = None) -> dict[str, Any]:
         seeds = {"train.seed": self.recipe.train.seed, **measurement.seeds}
@@ -261,8 +261,7 @@ class TrainingRun:
         self.log.rewind(step)
         early = self.early_stopping
         kept = early.rewind(step, self.log.read()) if early else []
-        for text in [*saved.skipped, *kept]:
-            self._note(step, text)
+        self._note(step, *saved.skipped, *kept)
         return step, dict(saved.tensors[OPTIMIZER])
 
     def _write(self, folder: Path, step: int, groups: Mapping[str, Mapping[str, Tensor]]) -> None:
@@ -273,7 +272,7 @@ class TrainingRun:
             run_id=self.run_id,
             files=self.files,
             labels_seen=self.origin.labels_at(step),
-            selection=_selection(self._selecting(best=folder == self.folder.best)),
+            selection=selection_text(self._selecting(best=folder == self.folder.best)),
             decoder_valid=decoder_fits(self.recipe, step, self.folder, initially=self.origin.decoder_valid),
             origin=self.origin,
             seen_known=self.data.seen_known,
@@ -296,8 +295,3 @@ class TrainingRun:
         for group, tensors in self._weights().items():
             for name, tensor in tensors.items():
                 tensor.copy_(shard_like(saved.tensors[group][name], tensor))
-
-
-def _selection(images: int) -> str:
-    """Return by how many images the step of the weights was chosen; empty where the last one is kept."""
-    return f"step chosen on {images:,} validation images" if images else ""
