@@ -11,8 +11,10 @@ import torch
 
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
+from isopix.runs import training
 from isopix.runs.training_log import RunObserver
 from isopix.storage import checkpoint
+from isopix.train import evaluator
 from isopix.train.train_step import NonFiniteError, TrainStep
 from tests.trained import StopAt, different_weights, logged, newest, resume, train
 
@@ -175,3 +177,40 @@ def test_a_wrong_weight_costs_no_more_than_the_steps_since_the_last_evaluation(
     words = ("train.on_nonfinite=skip", "checkpoint_every=1000", "evaluate_every=10")
     [note] = train_with(Fault("weight", 15, math.nan), tmp_path / "run", monkeypatch, *words)
     assert "back to step 10" in note
+
+
+def spoil(patch: pytest.MonkeyPatch, split: str) -> None:
+    """Let the second evaluation of validation images, of step 20, or the test return nan, once."""
+    right, left = evaluator.evaluate_split, [2 if split == "validation" else 1]
+
+    def evaluate(*arguments: Any, **options: Any) -> dict[str, float]:
+        left[0] -= 1
+        return {name: each if left[0] else math.nan for name, each in right(*arguments, **options).items()}
+
+    patch.setattr(evaluator if split == "validation" else training, "evaluate_split", evaluate)
+
+
+@pytest.mark.parametrize(("split", "step"), [("validation", 20), ("test", 40)])
+def test_an_evaluation_that_is_not_finite_stops_and_names_the_step(
+    split: str, step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: Path
+) -> None:
+    """With finite weights, too; what is saved goes on."""
+    spoil(monkeypatch, split)
+    with pytest.raises(NonFiniteError, match=f"the {split} .* is not finite at step {step}"):
+        train(recipe(), tmp_path / "run")
+    assert resume(tmp_path / "run").finished
+    assert different_weights(tmp_path / "run", whole) == []
+
+
+@pytest.mark.parametrize(
+    ("policy", "effect"), [("skip", "it is not logged"), ("rollback", "back to step 18")]
+)
+def test_an_evaluation_that_is_not_finite_follows_the_policy(
+    policy: str, effect: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spoil(monkeypatch, "validation")
+    assert train(recipe(f"train.on_nonfinite={policy}"), tmp_path / "run").finished
+    [note] = logged(tmp_path / "run", kind="note")
+    assert f"is not finite at step 20; {effect}" in note["text"]
+    seen = [each["step"] for each in logged(tmp_path / "run", split="validation")]
+    assert seen == ([0, 40] if policy == "skip" else [0, 20, 40])
