@@ -201,7 +201,8 @@ def _as_set(source: Source, config: DataConfig) -> Source:
     """Return a source with what its images tell of the settings. Raises ValueError if they do not fit."""
     train = source.splits["train"]
     if (config.label_column or config.image_column) and not source.has_columns:
-        raise ValueError(f"'{source.name}' has no columns that data.label_column or data.image_column names")
+        names = "data.label_column or data.image_column names; tables, metadata.csv and .json in tar have"
+        raise ValueError(f"'{source.name}' has no columns that {names}")
     if config.label_column and train.labels is None:
         missing = f"column '{config.label_column}' of '{source.name}' has no label for each training image"
         raise ValueError("; ".join([missing, *source.notes]))

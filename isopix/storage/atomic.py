@@ -141,6 +141,14 @@ def fsync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+def delete(path: Path) -> None:
+    """Delete a file, a folder with all that is in it, or a link alone; nothing if there is none."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
 @contextmanager
 def temporary_folder(target: Path, what: str) -> Iterator[Path]:
     """Yield a new folder next to `target`, to be filled and renamed to it; it is deleted if it was not."""

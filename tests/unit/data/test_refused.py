@@ -49,7 +49,7 @@ def _samples(*members: tuple[str, bytes]) -> Content:
 
 REFUSED: list[tuple[Content, str]] = [
     ({"notes.txt": b""}, "has no images; allowed suffixes: .apng "),
-    ({"test/a.png": b""}, "has no split train, only test"),
+    ({"test/a.png": b""}, "has no split train, only test; data.splits=none reads all"),
     ({"train/a.png": b"", "test/notes.txt": b""}, "has no images of test; allowed suffixes: "),
     (dict.fromkeys(["cat/a.png", "b.png"], b""), "images next to its sub-folders (b.png) and inside them"),
     ({"set.npz": {"x_test": IMAGES}}, "has no split train, only test"),
