@@ -3,7 +3,9 @@
 import math
 import random
 import time
+from itertools import count
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -179,38 +181,33 @@ def test_a_wrong_weight_costs_no_more_than_the_steps_since_the_last_evaluation(
     assert "back to step 10" in note
 
 
-def spoil(patch: pytest.MonkeyPatch, split: str) -> None:
-    """Let the second evaluation of validation images, of step 20, or the test return nan, once."""
-    right, left = evaluator.evaluate_split, [2 if split == "validation" else 1]
+def nan_once(patch: pytest.MonkeyPatch, module: ModuleType, number: int) -> None:
+    """Let one evaluation of a split return nan, with finite weights."""
+    right, calls = evaluator.evaluate_split, count(1)
 
     def evaluate(*arguments: Any, **options: Any) -> dict[str, float]:
-        left[0] -= 1
-        return {name: each if left[0] else math.nan for name, each in right(*arguments, **options).items()}
+        metrics = right(*arguments, **options)
+        return dict.fromkeys(metrics, math.nan) if next(calls) == number else metrics
 
-    patch.setattr(evaluator if split == "validation" else training, "evaluate_split", evaluate)
+    patch.setattr(module, "evaluate_split", evaluate)
 
 
-@pytest.mark.parametrize(("split", "step"), [("validation", 20), ("test", 40)])
-def test_an_evaluation_that_is_not_finite_stops_and_names_the_step(
-    split: str, step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: Path
+@pytest.mark.parametrize(("module", "number", "step"), [(evaluator, 2, 20), (training, 1, 40)])
+def test_an_evaluation_that_is_not_finite_ends_the_run_and_what_is_saved_goes_on(
+    module: ModuleType, number: int, step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: Path
 ) -> None:
-    """With finite weights, too; what is saved goes on."""
-    spoil(monkeypatch, split)
-    with pytest.raises(NonFiniteError, match=f"the {split} .* is not finite at step {step}"):
+    nan_once(monkeypatch, module, number)
+    with pytest.raises(NonFiniteError, match=f"is not finite at step {step}"):
         train(recipe(), tmp_path / "run")
     assert resume(tmp_path / "run").finished
     assert different_weights(tmp_path / "run", whole) == []
 
 
-@pytest.mark.parametrize(
-    ("policy", "effect"), [("skip", "it is not logged"), ("rollback", "back to step 18")]
-)
-def test_an_evaluation_that_is_not_finite_follows_the_policy(
-    policy: str, effect: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("policy", "steps"), [("skip", [0, 40]), ("rollback", [0, 20, 40])])
+def test_a_validation_loss_that_is_not_finite_follows_the_policy(
+    policy: str, steps: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    spoil(monkeypatch, "validation")
+    nan_once(monkeypatch, evaluator, 2)
     assert train(recipe(f"train.on_nonfinite={policy}"), tmp_path / "run").finished
-    [note] = logged(tmp_path / "run", kind="note")
-    assert f"is not finite at step 20; {effect}" in note["text"]
-    seen = [each["step"] for each in logged(tmp_path / "run", split="validation")]
-    assert seen == ([0, 40] if policy == "skip" else [0, 20, 40])
+    assert len(notes_of_faults(tmp_path / "run")) == 1
+    assert [each["step"] for each in logged(tmp_path / "run", split="validation")] == steps
