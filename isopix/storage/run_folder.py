@@ -9,7 +9,7 @@ from pathlib import Path
 
 from isopix.core.text import command_line, similar_paths
 from isopix.storage import atomic
-from isopix.storage.checkpoint import MANIFEST, recover
+from isopix.storage.checkpoint import MANIFEST, latest_folder, recover
 
 # Hashes of the images trained on or selected by, and of those whose labels were trained on.
 SEEN, LABELED = "training-images.npy", "labeled-images.npy"
@@ -124,7 +124,7 @@ class RunFolder:
 
     @property
     def has_checkpoints(self) -> bool:
-        return any(self.checkpoints.glob("step-*"))
+        return latest_folder(self.checkpoints) is not None
 
     @contextmanager
     def lock(self) -> Iterator["RunFolder"]:

@@ -54,7 +54,9 @@ def _draw(folder: Path, result: DataResult) -> None:
     from isopix.storage.atomic import replace_file
 
     pictures = {printable(name): found for name, found in result.survey.pictures.items()}
-    counts = {printable(name): f"{n:,} images" for name, n in (result.splits["train"].classes or {}).items()}
+    counts = {
+        printable(name): count_of(n, "image") for name, n in (result.splits["train"].classes or {}).items()
+    }
     shown = f"; {len(pictures)} of {count_of(result.num_classes, 'class')} shown"
     title = ", ".join(f"{split.images:,} {name}" for name, split in result.splits.items())
     title = f"{result.data}: {title} images{shown if len(pictures) < result.num_classes else ''}"

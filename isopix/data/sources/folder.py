@@ -40,14 +40,17 @@ def read_folder(root: Path, options: ReadOptions) -> Source:
     found = by_split(sorted(folders), root, options.splits)
     if options.splits == "auto" and options.label_column is None:
         _require_one_level(root, found)
-    classes = {split: _by_class(root, folders, _class_folders(found, split)) for split in found}
+    places = _class_folders({split: _class_paths(found, split) for split in found})
+    classes = {split: _by_class(root, folders, places[split]) for split in found}
     images = {split: _interleave(classes[split]) for split in SPLIT_NAMES if split in found}
     names = [name for own, _ in images.values() for name in own]
     empty = _empty_folders(entries, names)
     lost = splits_named(map(named_split, empty)) - {*found} if options.splits != "none" else set()
     if lost or not names:
         of = f" of {min(lost)}" if lost else ""
-        raise ValueError(f"folder {root} has no images{of}; allowed suffixes: {' '.join(image_suffixes())}")
+        unread = "".join(f"; {each}" for each in unread_files(root, entries, names))
+        suffixes = " ".join(image_suffixes())
+        raise ValueError(f"folder {root} has no images{of}; allowed suffixes: {suffixes}{unread}")
     metadata = [each for each in entries if each.rpartition("/")[2] == METADATA]
     notes = [f"{each} may hold labels; data.label_column=NAME chooses its column" for each in metadata[:1]]
     if options.label_column is not None:
@@ -108,8 +111,21 @@ def _require_one_level(root: Path, found: NamedSplits) -> None:
         raise ValueError(f"{root} has folders {levels}; {READINGS.format('classes are those above')}")
 
 
-def _class_folders(found: NamedSplits, split: SplitName) -> dict[str, str]:
-    """Return the class of each folder of a split: the first folder on its path, empty if there is none.
+def _class_folders(paths: Mapping[SplitName, Mapping[str, str]]) -> dict[SplitName, dict[str, str]]:
+    """Return the class of each folder: the first one on its path that not all have in common, else the first
+    one; empty if there is none.
+    """
+    parts = [path.split("/") for own in paths.values() for path in own.values()]
+    levels = enumerate(zip(*parts, strict=False))
+    level = next((i for i, names in levels if len({*names}) > 1 and "" not in names), 0)
+    return {
+        split: {folder: path.split("/")[level] for folder, path in own.items()}
+        for split, own in paths.items()
+    }
+
+
+def _class_paths(found: NamedSplits, split: SplitName) -> dict[str, str]:
+    """Return the path of each folder of a split, in which there may be that of a class.
 
     Folders that hold all splits, and those that name the split, are left out: also one in it of the same
     name, as archives unpack, if all images are in it.
@@ -123,7 +139,7 @@ def _class_folders(found: NamedSplits, split: SplitName) -> dict[str, str]:
     parts = tuple({each.part for each in every if each.split == split})
     if len(parts) == 1 and all(path.startswith(parts) for path in paths.values()):
         paths = {folder: path.partition("/")[2] for folder, path in paths.items()}
-    return {folder: path.partition("/")[0] for folder, path in paths.items()}
+    return paths
 
 
 def _by_class(root: Path, images: Images, class_of: Mapping[str, str]) -> Images:

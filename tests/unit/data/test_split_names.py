@@ -86,6 +86,9 @@ FOLDERS: list[tuple[str, Sizes, list[str]]] = [  # and the classes
     ("train/train train/cat test/train", TWO_ONE, ["cat", "train"]),  # as in CIFAR-100
     ("train/cat val/cat preview.png", TRAIN_VAL, ["cat"]),
     ("train_data/train/b train_data/train/a train_data/test/a preview.png", TWO_ONE, ["a", "b"]),
+    ("set/train/dog/x set/train/cat/y set/test/dog/z", TWO_ONE, ["cat", "dog"]),
+    ("EuroSAT/sea EuroSAT/ice", {"train": 2}, ["ice", "sea"]),  # in a folder of all classes
+    ("cat/1.png cat/more/2.png", {"train": 2}, ["cat"]),
     ("cat dog latest contest", {"train": 4}, ["cat", "contest", "dog", "latest"]),
 ]  # fmt: skip
 

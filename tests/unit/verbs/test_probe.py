@@ -48,7 +48,7 @@ def test_a_setting_of_the_data_names_the_labels_that_training_did_not_need(
     run, words = copy_of("ar", "run"), ["data.label_column=parity", "data.holdout=0.3"]
     found = isopix.probe(run, *words, data=photos, **RIDGE)
     assert "2 classes" in str(found)
-    with pytest.raises(ValueError, match="probe needs labels; .*data.label_column=NAME"):
+    with pytest.raises(ValueError, match=r"probe needs labels; .*data.label_column=NAME"):
         isopix.probe(run, "data.holdout=0.3", data=photos, **RIDGE)
 
 
