@@ -110,7 +110,6 @@ REFUSED = {
     "probe ar --layer 7": "--layer 7 does not exist; layers are 0 to 1",
     "probe ar --method svm": "--method is 'svm'; allowed: adam, knn, lbfgs, ridge, sgd",
     "probe cats": "needs training images of two classes; those of dataset 'single' are all of cats",
-    "probe ar data.label_column=x": "has no columns that data.label_column",
     "probe ar data.rows=4": "images of 4 x 8 pixels; this model reads 8 x 8",
     "low-data ar batch_size=4 --labels 1": (
         "'batch_size=4' is a fine-tuning setting; it needs --finetune-steps above 0"

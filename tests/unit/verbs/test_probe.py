@@ -40,9 +40,7 @@ def test_settings_are_those_of_the_method_and_others_are_another_file(copy_of: C
     assert isopix.probe(run, *words, method="knn", **CPU).path == found.path
 
 
-def test_a_setting_of_the_data_names_the_labels_that_training_did_not_need(
-    copy_of: Copy, photos: Path
-) -> None:
+def test_a_setting_of_the_data_names_its_labels(copy_of: Copy, photos: Path) -> None:
     lines = [f"{each.name},{'odd' if int(each.stem) % 2 else 'even'}" for each in photos.glob("[01]*.png")]
     (photos / "metadata.csv").write_text("\n".join(["file_name,parity", *lines, "copy.png,odd"]))
     run, words = copy_of("ar", "run"), ["data.label_column=parity", "data.holdout=0.3"]
