@@ -11,7 +11,6 @@ from io import StringIO
 from pathlib import Path
 from shlex import quote
 from signal import Signals
-from tempfile import TemporaryDirectory
 from typing import Annotated, Any, NoReturn, cast
 from uuid import uuid4
 
@@ -23,6 +22,7 @@ from isopix.core.overrides import parse
 from isopix.core.signals import STOP_SIGNALS, StopSignal, exit_code
 from isopix.core.slurm import Cluster, CommandJob, job_executor
 from isopix.core.text import command_line
+from isopix.storage.atomic import scratch_folder
 from isopix.verbs import VERBS
 
 Devices = Annotated[
@@ -81,7 +81,7 @@ def _launch(count: int) -> NoReturn:
         "shutdown_timeout": SHUTDOWN_SECONDS,
     }
     known = {field.name for field in fields(LaunchConfig)}  # of this version of PyTorch
-    with TemporaryDirectory(prefix="isopix-launch-") as folder:
+    with scratch_folder("launch") as folder:
         settings["logs_specs"] = DefaultLogsSpecs(folder)  # else it leaves a folder behind
         config = LaunchConfig(**{name: value for name, value in settings.items() if name in known})
         stop_file = Path(folder, "stopped")
