@@ -130,8 +130,9 @@ class LoadedRun:
 def load_run(path: Path, *, device: torch.device) -> LoadedRun:
     """Return the network of a checkpoint or of a run: its best checkpoint, or the newest intact one."""
     best = RunFolder(path).best
-    chosen = best if (best / checkpoint.MANIFEST).is_file() else path
-    saved = find_checkpoint(chosen, (MODEL, CLASSIFIER), (CLASSIFIER,))
+    groups = (MODEL, CLASSIFIER), (CLASSIFIER,)
+    found = checkpoint.load_checkpoint(best, *groups) if best.exists() else None
+    saved = find_checkpoint(path, *groups) if found is None else typed(found)
     head = saved.class_head()
     return LoadedRun(
         saved.recipe,

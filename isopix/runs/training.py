@@ -32,6 +32,7 @@ from isopix.runs.state import (
     State,
     read_environment,
     records_of,
+    typed,
 )
 from isopix.runs.training_log import RunObserver, TrainingLog, decoder_fits, evaluator_specs
 from isopix.storage import checkpoint
@@ -184,8 +185,8 @@ class TrainingRun:
         if len(test) == 0 or self.log.has("evaluation", "test"):
             return
         best = step
-        if (self.folder.saved.best / checkpoint.MANIFEST).is_file():  # of validation accuracy
-            saved = find_checkpoint(self.folder.saved.best, (MODEL, CLASSIFIER))
+        if self.folder.saved.best.exists():  # of validation accuracy
+            saved = typed(checkpoint.load_checkpoint(self.folder.saved.best, (MODEL, CLASSIFIER)))
             self._load_weights(saved)
             best = saved.state.step
         batches = list[Mapping[str, Metric]]()
