@@ -94,13 +94,26 @@ def json_bytes(values: Mapping[str, Any]) -> bytes:
 def read_json(path: Path) -> dict[str, Any]:
     """Return a JSON object. Raises ValueError, which begins with the file's name, or OSError."""
     try:
-        values = json.loads(read_regular(path))
+        return parse_json(read_regular(path))
     except RecursionError:
         raise ValueError(f"{path.name} is not JSON: it is nested too deeply") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise ValueError(f"{path.name} is not JSON: {error}") from None
+
+
+def parse_json(text: bytes) -> dict[str, Any]:
+    """Return a JSON object. Raises ValueError, also for a name that is there twice, and RecursionError."""
+    values = json.loads(text, object_pairs_hook=_unique)
     if not isinstance(values, dict):
-        raise ValueError(f"{path.name} is not a JSON object")
+        raise ValueError("it is not an object")
+    return values
+
+
+def _unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"'{max(names, key=names.count)}' is there twice")
     return values
 
 
@@ -126,6 +139,14 @@ def fsync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def delete(path: Path) -> None:
+    """Delete a file, a folder with all that is in it, or a link alone; nothing if there is none."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 @contextmanager

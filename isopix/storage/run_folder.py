@@ -10,7 +10,7 @@ from typing import Any
 
 from isopix.core.text import command_line, similar_paths
 from isopix.storage import atomic
-from isopix.storage.checkpoint import MANIFEST, recover
+from isopix.storage.checkpoint import MANIFEST, latest_folder, recover
 
 # Hashes of the images trained on or selected by, and of those whose labels were trained on.
 SEEN, LABELED = "training-images.npy", "labeled-images.npy"
@@ -125,7 +125,7 @@ class RunFolder:
 
     @property
     def has_checkpoints(self) -> bool:
-        return any(self.checkpoints.glob("step-*"))
+        return latest_folder(self.checkpoints) is not None
 
     def read_recipe(self) -> dict[str, Any]:
         """Return the settings of the run as plain values. Raises ValueError if they are not JSON."""

@@ -15,6 +15,7 @@ from isopix.data.dataset import DataConfig, load_dataset
 from isopix.data.sources.base import Source
 from isopix.data.sources.entries import SYSTEM_NAMES
 from isopix.verbs.data import data_show
+from tests.unit.data.refusal import refusal
 from tests.unit.data.shards import encoded, table
 from tests.unit.data.test_sources import read
 
@@ -92,3 +93,9 @@ def test_heif_is_read_with_its_package(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setitem(sys.modules, "pillow_heif", SimpleNamespace(register_heif_opener=opener))
     decode.image_suffixes.cache_clear()
     assert _names(read(_files(tmp_path, "b.png", "b.HEIC"))) == ["b.HEIC", "b.png"]
+
+
+def test_a_folder_without_images_says_what_it_has(tmp_path: Path) -> None:
+    assert "that are not read: 1 .heic (pip install 'isopix[heif]')" in refusal(
+        read, _files(tmp_path, "1.HEIC")
+    )

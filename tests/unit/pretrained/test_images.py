@@ -121,7 +121,7 @@ def test_damaged_checkpoints_are_skipped_with_a_warning(
     (damaged / "model.safetensors").write_bytes(b"damaged")
     with caplog.at_level(logging.WARNING, "isopix"):
         isopix.sample(run, 1, device="cpu")
-    assert "skipped: checkpoint " in caplog.text
+    assert "skipped damaged checkpoint " in caplog.text
 
 
 @pytest.mark.parametrize(
