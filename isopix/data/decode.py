@@ -87,7 +87,8 @@ def range_note(images: Iterable[RawImage], white: int | None = None) -> tuple[st
     if white is not None:
         above = f"gray samples above data.white={white} become white; the largest is {largest:,}"
         return (above,) if largest > white else ()
-    way = f"data.white={max(255, 2 ** largest.bit_length() - 1)} makes gray images light; color needs 8 bits"
+    top = max(255, 2 ** largest.bit_length() - 1)
+    way = f"data.white={top} sets white in gray images; color needs 8 bits"
     if 0 < largest < 256:
         raise ValueError(f"16-bit images with no sample above {largest} would be black; {way}")
     note = f"16-bit images are dark: their largest sample is {largest:,} of 65,535; {way}"

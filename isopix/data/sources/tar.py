@@ -99,7 +99,7 @@ def _shard(path: Path, options: ReadOptions) -> SourceSplit:
 
 def _open(path: Path) -> tarfile.TarFile:
     if not path.name.lower().endswith(".tar"):
-        raise ValueError("it is compressed, so that no image can be read by itself; unpack it (gunzip)")
+        raise ValueError("it is compressed; decompress it, as with gunzip")
     return tarfile.open(path, "r:")
 
 

@@ -128,11 +128,11 @@ def test_arrays_are_of_the_split_that_they_name(
 
 # What each of three readings gives: None is a refusal.
 AMBIGUOUS: list[tuple[str, str, str, Sizes]] = [
-    ("train/a dog/a", "train/, which may be a split, and dog/a/", "folder", {"train": 1}),
+    ("train/a dog/a", "train/, which names a split, and dog/a/", "folder", {"train": 1}),
     ("train/a val/a dev/a", "dev/ and val/, two names of the split validation", "folder", VAL_TWICE),
     ("train/a train/b x/train/b", "has folders above its folders of splits (x/)", "folder", {"train": 3}),
     ("cats_train dogs_train", "cats_train/ and dogs_train/, two names", "folder", {"train": 2}),
-    ("Train-000 000", "Train-000.tar, which may be a split, and 000.tar", "tar", {"train": 1}),
+    ("Train-000 000", "Train-000.tar, which names a split, and 000.tar", "tar", {"train": 1}),
     ("train-0 val-0 dev-0", "dev-0.parquet and val-0.parquet, two names", "parquet", VAL_TWICE),
 ]  # fmt: skip
 
@@ -153,7 +153,7 @@ def test_what_has_two_readings_is_refused_with_both(
 
 def test_arrays_have_another_fingerprint_in_each_reading(tmp_path: Path) -> None:
     path = _arrays(tmp_path, "x_train x")
-    assert "x_train, which may be a split, and x, which names none" in refusal(_read, path)
+    assert "x_train, which names a split, and x, which does not" in refusal(_read, path)
     names, none = (load(path, splits=each, holdout=0.0) for each in ("names", "none"))
     assert (len(names.train), len(none.train), names.fingerprint == none.fingerprint) == (1, 2, False)
 

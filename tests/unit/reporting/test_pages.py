@@ -27,6 +27,7 @@ from isopix.storage.run_folder import RunFolder
 from isopix.verbs.report import result_kinds
 from tests.unit.reporting.cases import (
     bare,
+    baselines,
     call,
     dataset,
     evidence,
@@ -216,8 +217,7 @@ def test_no_name_or_command_leaves_its_place_in_the_card(tmp_path: Path) -> None
     blocks = []
     for text in ("plain", "\n```\n~~~~\n# Title\n\n<script>\n"):
         run = whole(tmp_path / f"run-{len(blocks)}", None, evidence(label=text), command=["isopix", text])
-        nats = {"kind": "baselines", "step": 0, "held_out": "test", "nats": {text: 2.0}}
-        write_log(run, [*records(), nats])
+        write_log(run, [*records(), {**baselines(), "nats": {text: 2.0}}])
         blocks.append([each.type for each in MarkdownIt().enable("table").parse(card(run.path))])
     assert blocks[0] == blocks[1]
 
