@@ -58,11 +58,8 @@ def test_seen_images_of_another_dataset_are_left_out_before_its_limit(
 
 def test_other_images_are_read_without_the_columns_and_splits_of_the_runs_own(loaded: LoadedRun) -> None:
     own = replace(loaded.recipe.data, splits="none", label_column="pet", image_column="img")
-    loaded = replace(loaded, recipe=loaded.recipe.updated(data=own))
-    names = ("splits", "label_column", "image_column")
-    for source, expected in ((own.source, ["none", "pet", "img"]), ("digits", ["auto", None, None])):
-        found = evaluation_data(loaded, source)
-        assert [getattr(found, name) for name in names] == expected
+    found = evaluation_data(replace(loaded, recipe=loaded.recipe.updated(data=own)), "digits")
+    assert (found.splits, found.label_column, found.image_column) == ("auto", None, None)
 
 
 def test_where_all_images_were_seen_they_are_kept_with_a_warning(
