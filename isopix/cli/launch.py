@@ -71,13 +71,11 @@ def launch_ranks(count: int | None, device: str) -> None:
 
 def _launch(count: int) -> NoReturn:
     # Imported here, as it takes a second.
-    import torch.distributed as dist  # noqa: PLC0415
+    from torch.distributed import TCPStore  # type: ignore[attr-defined]  # noqa: PLC0415
 
     listener = socket.create_server((HOST, 0))  # that of the store would accept other machines
     port = listener.getsockname()[1]
-    store = dist.TCPStore(  # type: ignore[attr-defined]  # it is documented
-        HOST, port, is_master=True, wait_for_workers=False, master_listen_fd=listener.detach()
-    )
+    store = TCPStore(HOST, port, is_master=True, wait_for_workers=False, master_listen_fd=listener.detach())
     launched = Ranks()
     with handled_by(lambda number, frame: launched.signals.append(number)):
         with blocked_stop_signals():  # by the processes, until they handle them
