@@ -59,7 +59,8 @@ def evaluation_data(
     else:
         own = is_own(settings, data)
         settings = replace(settings, source=os.fspath(data), limit=None)
-        settings = settings if own else replace(settings, label_column=None, image_column=None)
+        if not own:
+            settings = replace(settings, splits="auto", label_column=None, image_column=None)
     return replace(
         settings,
         limit=settings.limit if limit is None else limit,

@@ -1,6 +1,5 @@
 """Names of folders, shards and arrays: the splits that their owners mean, or a refusal with both readings."""
 
-import re
 import unicodedata
 from collections.abc import Callable
 from pathlib import Path
@@ -53,8 +52,8 @@ def _shards(root: Path, names: str, kind: str) -> Path:
 
 def _arrays(root: Path, names: str) -> Path:
     images, labels = np.zeros((1, 4, 4), np.uint8), np.zeros(1, int)
-    is_label = re.compile(r"y|\w+_labels", re.IGNORECASE)
-    arrays: dict[str, Any] = {each: labels if is_label.match(each) else images for each in names.split()}
+    found = {each: each[0] in "yY" or "labels" in each for each in names.split()}
+    arrays: dict[str, Any] = {each: labels if of_labels else images for each, of_labels in found.items()}
     np.savez(root / "set.npz", **arrays)
     return root / "set.npz"
 
