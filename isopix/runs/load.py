@@ -37,7 +37,7 @@ from isopix.runs.state import CLASSIFIER, MODEL, Environment, SavedRun, State, t
 from isopix.storage import checkpoint
 from isopix.storage.atomic import MANIFEST, temporary_path
 from isopix.storage.checkpoint import DamagedCheckpointError
-from isopix.storage.log import read_log
+from isopix.storage.log import iterate_log
 from isopix.storage.result import Measurement
 from isopix.storage.run_folder import LABELED, SEEN, RunFolder
 
@@ -149,9 +149,8 @@ def load_run(path: Path, *, device: torch.device) -> LoadedRun:
 def _most_frequent_codes(path: Path) -> tuple[int, ...]:
     for folder in run_folders(path):
         log = RunFolder(folder).log
-        for record in read_log(log) if log.is_file() else ():
-            if record["kind"] == "baselines":
-                return tuple(record["modes"])
+        for record in iterate_log(log, "baselines") if log.is_file() else ():
+            return tuple(record["modes"])
     return ()
 
 
