@@ -100,7 +100,7 @@ class Measurement:
         if self.selection:
             parts.append(self.selection)
         if self.labels_seen:
-            parts.append(f"the network was trained on the labels of {self.labels_seen:,} different images")
+            parts.append(f"the network was trained on the labels of {self.labels_seen:,} images")
         return "; ".join(parts)
 
 

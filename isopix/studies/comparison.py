@@ -19,7 +19,6 @@ from isopix.core.text import command_line, count_of, naming
 from isopix.data.measurement import differences
 from isopix.runs.image_lists import ClassifiedImages, load_test_images
 from isopix.runs.state import read_environment
-from isopix.storage.atomic import read_json
 from isopix.storage.log import read_log
 from isopix.storage.result import Measurement
 from isopix.storage.run_folder import RunFolder, no_folder
@@ -100,7 +99,7 @@ def find_runs(places: Sequence[str]) -> list[Path]:
         runs = [path] if _is_run(path) else sorted(filter(_is_run, near))
         if not runs:
             raise ValueError(f"no run in {place}; give run folders, a folder of them or a pattern")
-        tuned = [each for each in runs if read_json(RunFolder(each).recipe).get("finetune") is not None]
+        tuned = [each for each in runs if RunFolder(each).read_recipe().get("finetune") is not None]
         if not tuned:
             raise ValueError(f"no fine-tuned run in {place}; compare the runs of isopix finetune")
         found += tuned
@@ -136,7 +135,7 @@ def read_finished_run(path: Path) -> FinishedRun:
     folder = RunFolder.open(path)
     environment = read_environment(folder)
     with naming(str(folder.recipe)):
-        settings = flatten(read_json(folder.recipe))
+        settings = flatten(folder.read_recipe())
         seed, draw = settings["train.seed"], LabelDraw(settings["data.seed"], settings["data.subset"])
     tests = [each for each in read_log(folder.log) if each.get("split") == "test" and each.keys() >= TESTED]
     if not tests:

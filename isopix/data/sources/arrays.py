@@ -113,7 +113,7 @@ def read_codes(path: Path, options: ReadOptions) -> Source:
     found = [path] if path.is_file() else sorted(path.glob(f"*{TRAIN}"))
     first = found[0]
     if len(found) > 1 or not first.name.endswith(TRAIN):
-        raise ValueError(f"{path} is not one dataset of codes; give the one file of it named *{TRAIN}")
+        raise ValueError(f"{path} is not a dataset; give one file named *{TRAIN}, or an .npz file")
     prefix, palette = first.name.removesuffix(TRAIN), _palette_beside(path)
     if palette is None:
         raise ValueError(f"{first.parent} has no {' or '.join(PALETTES)}, the palette of {first.name}")

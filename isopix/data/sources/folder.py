@@ -52,7 +52,7 @@ def read_folder(root: Path, options: ReadOptions) -> Source:
         suffixes = " ".join(image_suffixes())
         raise ValueError(f"folder {root} has no images{of}; allowed suffixes: {suffixes}{unread}")
     metadata = [each for each in entries if each.rpartition("/")[2] == METADATA]
-    notes = [f"{each} may hold labels; data.label_column=NAME reads a column of it" for each in metadata[:1]]
+    notes = [f"{each} may hold labels; data.label_column=NAME chooses its column" for each in metadata[:1]]
     if options.label_column is not None:
         columns = (options.label_column, options.image_column, options.splits)
         known = read_metadata(root, metadata, *columns)

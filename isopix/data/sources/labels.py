@@ -30,7 +30,7 @@ def find_label(
     columns = [field.name for field in schema if _may_be_label(field.type)]
     if wanted is not None:
         if wanted not in columns:
-            raise ValueError(f"{where} has no column '{wanted}' of labels; allowed: {', '.join(columns)}")
+            raise ValueError(f"{where} has no column '{wanted}' of labels; columns: {', '.join(columns)}")
         return wanted, ()
     named = [name for name in LABEL_NAMES if name in (typed or columns)]
     label = next(iter(named or (typed if len(typed) == 1 else ())), None)
@@ -84,7 +84,7 @@ def read_metadata(
             for column in SPLIT_COLUMNS & {*table.column_names} if reading == "auto" else ():
                 require_one_split(f"column '{column}'", table[column].to_pylist())
             if missing := {label, image}.difference(table.column_names):
-                raise ValueError(f"it has no column '{min(missing)}' of {', '.join(table.column_names)}")
+                raise ValueError(f"no column '{min(missing)}'; columns: {', '.join(table.column_names)}")
         folder = file.removesuffix(METADATA)
         paths = (normpath(f"{folder}{each}") for each in table[image].to_pylist())
         labels |= zip(paths, table[label].to_pylist(), strict=True)

@@ -25,7 +25,7 @@ SPLIT_COLUMNS = {"split", "Split", "subset", "partition"}  # of tables whose row
 # Words end at all but letters, and before the capital in trainA.
 WORD_BORDER = re.compile(r"[\W\d_]+|(?<=[a-z])(?=[A-Z])")
 
-READINGS = "allowed: data.splits=names ({}), data.splits=none (no name is read as a split), or other names"
+READINGS = "set data.splits=names ({}) or data.splits=none (one training split), or rename them"
 
 
 class NamedSplit(NamedTuple):
@@ -109,11 +109,11 @@ def _require_one_reading(named: Mapping[str, NamedSplit | None], where: Path) ->
         other = first.setdefault(each.split, each)
         if each.wording != other.wording:
             names = f"{other.above}{other.part} and {each.above}{each.part}"
-            readings = READINGS.format(f"both are {each.split}")
+            readings = READINGS.format(f"reads both as {each.split}")
             raise ValueError(f"{where} has {names}, two names of the split {each.split}; {readings}")
     # What lies in the folder itself ("") is no class beside the folders of splits.
     others = [path for path, each in named.items() if each is None and path]
     if first and others:
-        one, readings = next(iter(first.values())), READINGS.format("the others are left out")
-        names = f"{one.above}{one.part}, which may be a split, and {min(others)}, which names none"
+        one, readings = next(iter(first.values())), READINGS.format("leaves out the others")
+        names = f"{one.above}{one.part}, which names a split, and {min(others)}, which does not"
         raise ValueError(f"{where} has {names}; {readings}")

@@ -5,7 +5,7 @@ import os
 import re
 import tarfile
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import chain, groupby
 from operator import itemgetter
@@ -55,9 +55,8 @@ def read_tar(path: Path, options: ReadOptions) -> Source:
             classes = read_regular(class_names).decode().splitlines()
     read = chain(*files.values(), [class_names] if classes else [])
     source = source_of_files(path, read, splits, classes, options)
-    if source.classes or options.label_column:
-        return source
-    return replace(source, notes=(*source.notes, *_unread_labels(files["train"][0])))
+    unread = () if source.classes or options.label_column else _unread_labels(files["train"][0])
+    return replace(source, notes=(*source.notes, *unread))
 
 
 def _unread_labels(path: Path) -> Iterator[str]:
@@ -100,7 +99,7 @@ def _shard(path: Path, options: ReadOptions) -> SourceSplit:
 
 def _open(path: Path) -> tarfile.TarFile:
     if not path.name.lower().endswith(".tar"):
-        raise ValueError("it is compressed, so that no image can be read by itself; unpack it (gunzip)")
+        raise ValueError("it is compressed; decompress it, as with gunzip")
     return tarfile.open(path, "r:")
 
 
@@ -147,26 +146,23 @@ def _image(key: str, parts: Parts, wanted: str | None) -> tarfile.TarInfo | None
 
 def _label(archive: tarfile.TarFile, parts: Parts, wanted: str | None) -> int | str | None:
     if wanted is None and "cls" in parts:
-        with naming(f"file '{parts['cls'].name}'"):
-            text = _text(archive, parts["cls"])
-        return int(text) if re.fullmatch(r"[-+]?\d{1,18}", text) else text or None
+        is_number = re.compile(r"[-+]?\d{1,18}").fullmatch
+        return _parsed(archive, parts["cls"], lambda text: int(text) if is_number(text) else text or None)
     fields = _fields(archive, parts)
     labels = (label_of(fields.get(name)) for name in ((wanted,) if wanted else LABEL_NAMES))
     return next((each for each in labels if each is not None), None)
 
 
 def _fields(archive: tarfile.TarFile, parts: Parts) -> dict[str, Any]:
-    if "json" not in parts:
-        return {}
-    with naming(f"file '{parts['json'].name}'"):
-        fields = json.loads(_text(archive, parts["json"]))
+    fields = _parsed(archive, parts["json"], json.loads) if "json" in parts else {}
     return fields if isinstance(fields, dict) else {}
 
 
-def _text(archive: tarfile.TarFile, member: tarfile.TarInfo) -> str:
+def _parsed(archive: tarfile.TarFile, member: tarfile.TarInfo, parse: Callable[[str], Any]) -> Any:
     file = archive.extractfile(member)
     assert file is not None, "it is a regular file"
-    return file.read().decode().strip()
+    with naming(f"file '{member.name}'"):
+        return parse(file.read().decode().strip())
 
 
 READERS["tar"] = Reader(lambda path: not has_images(path) and bool(files_below(path, TAR_NAME)), read_tar)

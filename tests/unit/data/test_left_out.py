@@ -51,6 +51,7 @@ def test_all_other_files_and_folders_without_images_are_named(tmp_path: Path) ->
     notes = (f"files of {root} that are not read: {counts}", "no image is read from bird/, dog/")
     assert source.notes == notes
     assert data_show(root).warnings == notes
+    assert f"that are not read: 1 .heic {heif}" in refusal(read, root / "dog")
     assert load_dataset(DataConfig(source=str(root), rows=8, cols=8, holdout=0.0)).notes == notes
 
 
@@ -93,9 +94,3 @@ def test_heif_is_read_with_its_package(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setitem(sys.modules, "pillow_heif", SimpleNamespace(register_heif_opener=opener))
     decode.image_suffixes.cache_clear()
     assert _names(read(_files(tmp_path, "b.png", "b.HEIC"))) == ["b.HEIC", "b.png"]
-
-
-def test_a_folder_without_images_says_what_it_has(tmp_path: Path) -> None:
-    assert "that are not read: 1 .heic (pip install 'isopix[heif]')" in refusal(
-        read, _files(tmp_path, "1.HEIC")
-    )

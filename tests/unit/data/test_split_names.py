@@ -1,6 +1,5 @@
 """Names of folders, shards and arrays: the splits that their owners mean, or a refusal with both readings."""
 
-import re
 import unicodedata
 from collections.abc import Callable
 from pathlib import Path
@@ -53,8 +52,8 @@ def _shards(root: Path, names: str, kind: str) -> Path:
 
 def _arrays(root: Path, names: str) -> Path:
     images, labels = np.zeros((1, 4, 4), np.uint8), np.zeros(1, int)
-    is_label = re.compile(r"y|\w+_labels", re.IGNORECASE)
-    arrays: dict[str, Any] = {each: labels if is_label.match(each) else images for each in names.split()}
+    found = {each: each[0] in "yY" or "labels" in each for each in names.split()}
+    arrays: dict[str, Any] = {each: labels if of_labels else images for each, of_labels in found.items()}
     np.savez(root / "set.npz", **arrays)
     return root / "set.npz"
 
@@ -128,11 +127,11 @@ def test_arrays_are_of_the_split_that_they_name(
 
 # What each of three readings gives: None is a refusal.
 AMBIGUOUS: list[tuple[str, str, str, Sizes]] = [
-    ("train/a dog/a", "train/, which may be a split, and dog/a/", "folder", {"train": 1}),
+    ("train/a dog/a", "train/, which names a split, and dog/a/", "folder", {"train": 1}),
     ("train/a val/a dev/a", "dev/ and val/, two names of the split validation", "folder", VAL_TWICE),
     ("train/a train/b x/train/b", "has folders above its folders of splits (x/)", "folder", {"train": 3}),
     ("cats_train dogs_train", "cats_train/ and dogs_train/, two names", "folder", {"train": 2}),
-    ("Train-000 000", "Train-000.tar, which may be a split, and 000.tar", "tar", {"train": 1}),
+    ("Train-000 000", "Train-000.tar, which names a split, and 000.tar", "tar", {"train": 1}),
     ("train-0 val-0 dev-0", "dev-0.parquet and val-0.parquet, two names", "parquet", VAL_TWICE),
 ]  # fmt: skip
 
@@ -153,7 +152,7 @@ def test_what_has_two_readings_is_refused_with_both(
 
 def test_arrays_have_another_fingerprint_in_each_reading(tmp_path: Path) -> None:
     path = _arrays(tmp_path, "x_train x")
-    assert "x_train, which may be a split, and x, which names none" in refusal(_read, path)
+    assert "x_train, which names a split, and x, which does not" in refusal(_read, path)
     names, none = (load(path, splits=each, holdout=0.0) for each in ("names", "none"))
     assert (len(names.train), len(none.train), names.fingerprint == none.fingerprint) == (1, 2, False)
 
