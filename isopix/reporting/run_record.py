@@ -24,7 +24,7 @@ from isopix.runs.results import VerificationResult
 from isopix.runs.state import read_environment, typed
 from isopix.storage import checkpoint, log
 from isopix.storage.arrays import read_arrays
-from isopix.storage.atomic import read_json
+from isopix.storage.atomic import MANIFEST, read_json
 from isopix.storage.checkpoint import Checkpoint
 from isopix.storage.result import Result
 from isopix.storage.run_folder import RunFolder
@@ -151,7 +151,7 @@ def read_run(run: RunFolder, kinds: Kinds = NUMBERS) -> RunRecord:
 
 def read_run_or_model(path: Path) -> RunRecord:
     """Read a run folder or a saved model. Raises ValueError for what is neither or is damaged."""
-    if not (path / checkpoint.MANIFEST).is_file():
+    if not (path / MANIFEST).is_file():
         return read_run(RunFolder.open(path))
     found = checkpoint.load_checkpoint(path, ("model",))
     imported = {key: each for key, each in typed(found).imported.items() if key != "tensors"}

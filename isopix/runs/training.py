@@ -1,5 +1,6 @@
 """Training in a run folder: the log, the checkpoints and the test at the end, around the trainer."""
 
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -194,6 +195,8 @@ class TrainingRun:
             metrics = evaluate_split(
                 self.task, test, seed=config.seed, precision=self.precision, observe=batches.append
             )
+        if not all(map(math.isfinite, metrics.values())):
+            raise NonFiniteError(best, "the test loss")
         counts = {"images": len(test), "available_images": test.available}
         if self.model is not None:
             counts |= {"train_images": len(self.data.train), "selection_images": selecting}
