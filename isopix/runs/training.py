@@ -229,7 +229,7 @@ class TrainingRun:
     def _refit_selecting(self) -> int:
         is_refit = self.recipe.data.train_on_validation
         selected = read_environment(self.folder).selected if is_refit else None
-        return int(selected["measurement"].get("images", 0)) if selected else 0
+        return selected.measurement.images if selected else 0
 
     def _patience_exhausted(self) -> bool:
         return self.early_stopping is not None and self.early_stopping.should_stop

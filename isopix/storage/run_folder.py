@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from isopix.core.text import command_line, similar_paths
+from isopix.core.text import command_line, naming, similar_paths
 from isopix.storage import atomic
 from isopix.storage.checkpoint import latest_folder
 
@@ -112,7 +112,8 @@ class RunFolder:
         run = cls(path)
         selecting = cls(run.selection).environment
         if selecting.is_file() and not run.has_checkpoints:
-            again = command_line(*atomic.read_json(selecting)["command"][1:])
+            with naming(str(selecting)):
+                again = command_line(*atomic.read_json(selecting)["command"][1:])
             reason = "has no checkpoints yet: its number of steps is still to be selected"
             raise ValueError(f"{path} {reason}; resume with: {again}")
         if not run.recipe.is_file():
