@@ -12,7 +12,7 @@ from isopix.core.stats import wilson_interval
 from isopix.core.text import Table, format_bytes, spell_duration
 from isopix.plots import curves
 from isopix.recipes.cost import recipe_cost
-from isopix.reporting.run_record import RunRecord
+from isopix.reporting.run_record import RunRecord, Values
 from isopix.reporting.section import Chart, Panel, Section, figure_chart, join_words, missing, percent
 from isopix.runs.results import VerificationResult
 from isopix.runs.training_log import validation_measurement
