@@ -34,7 +34,6 @@ R = TypeVar("R", bound=Result)
 Values = dict[str, Any]
 Kinds = Mapping[str, type[Result]]  # classes of results by the verb that saves them
 NUMBERS: Kinds = {"probe": ProbeResult, "verify": VerificationResult}  # of a headline or a model card
-MAX_LINES = 10  # of a log that are named
 FIXED_TENSORS = (".normals",)  # ends of the names of tensors that are drawn once and not trained
 GROUPS = ("model", "objective", "data", "train", "finetune")
 # What the files of an imported model state; the rest of its recipe is filled in by us.
@@ -128,8 +127,7 @@ def read_run(run: RunFolder, kinds: Kinds = NUMBERS) -> RunRecord:
     settings = public(run.read_recipe())
     records, bad = read(run.log, log.read_valid_records) or ([], [])
     if bad:
-        first = ", ".join(map(str, bad[:MAX_LINES])) + ", …" * (len(bad) > MAX_LINES)
-        problems.append(f"{run.log.name}: not a record: line {first}")
+        problems.append(f"{run.log.name}: not a record: line {', '.join(map(str, bad))}")
     results: list[Result] = []
     for path in (*sorted(run.path.glob("*/*.json")), *sorted(run.path.glob("*/*/*.json"))):
         call = (read(path, read_json) or {}).get("call")
