@@ -1,4 +1,4 @@
-"""Attention distance equals its closed forms, rollout an explicit product; all analyses can be saved."""
+"""Attention distance equals its closed forms, rollout an explicit product."""
 
 import math
 from dataclasses import replace
@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from isopix.analysis import attention
-from isopix.analysis.base import AnalysisInput, registered_analyses
+from isopix.analysis.base import AnalysisInput, analyze_network, registered_analyses
 from isopix.core.random import generator
 from isopix.core.types import Grid
 from isopix.model.network import Network
@@ -199,6 +199,12 @@ def test_row_and_column_attention_of_axial_blocks_are_compared_with_their_own_un
         for head in layer["heads"]:
             expected = head["mean"] / uniform[layer["layer"].split()[1]]
             assert head["relative_to_uniform"] == pytest.approx(expected)
+
+
+def test_all_analyses_of_axial_blocks_can_be_plotted() -> None:
+    """Those of other blocks are golden."""
+    for name, numbers in analyze_network(given(AXIAL_PATCHES)).analyses.items():
+        assert ANALYSES[name].figure(numbers).axes
 
 
 def test_attention_over_a_single_position_is_uniform() -> None:
