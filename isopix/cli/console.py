@@ -15,8 +15,9 @@ from rich.console import Console
 from rich.text import Text
 
 from isopix.core.progress import print_line, show_progress
-from isopix.core.signals import active_request
+from isopix.core.signals import is_training, stop_training, stopped_by
 from isopix.core.text import Table, printable
+from isopix.core.verb import will_train
 
 StreamName = Literal["stdout", "stderr"]
 
@@ -26,8 +27,9 @@ TITLES: dict[StreamName, str] = {"stdout": "standard output", "stderr": "standar
 class Output:
     """`sys.stdout` or `sys.stderr`, as it is at every call.
 
-    Where it cannot be written to, what follows is lost: during training a stop signal, at a pipe that its
-    reader has closed, as `head` does, the end without a message, else OSError.
+    Characters that its encoding lacks are escaped. Where it cannot be written to, what follows is lost: for a
+    training a stop signal, at a pipe that its reader has closed, as `head` does, the end without a message,
+    else OSError.
     """
 
     def __init__(self, name: StreamName):
@@ -39,7 +41,9 @@ class Output:
         return getattr(self._stream(), attribute)
 
     def write(self, text: str) -> int:
-        return self._attempt(lambda: self._stream().write(text))
+        encoding = self._stream().encoding or "utf-8"
+        shown = text.encode(encoding, "backslashreplace").decode(encoding)
+        return self._attempt(lambda: self._stream().write(shown))
 
     def flush(self) -> None:
         self._attempt(self._stream().flush)
@@ -54,12 +58,21 @@ class Output:
         except OSError as error:
             # The interpreter would write the rest when it ends, and fail (Python's "Note on SIGPIPE").
             os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream().fileno())
-            if request := active_request():
-                request.receive(signal.SIGHUP)
+            if stopped_by():
+                return 0
+            if is_training() or will_train():
+                stop_training(signal.SIGHUP)
                 return 0
             if isinstance(error, BrokenPipeError):
                 sys.exit(128 + signal.SIGPIPE)
             raise OSError(error.errno, error.strerror, TITLES[self._name]) from error
+
+
+# Rich would print lines of no characters.
+for variable in {"COLUMNS", "LINES"} & os.environ.keys():
+    if not os.environ[variable].strip("0"):
+        del os.environ[variable]
+logging.getLogger("matplotlib").setLevel(logging.ERROR)  # without a home folder it warns
 
 
 def open_console(name: StreamName) -> Console:

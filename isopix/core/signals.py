@@ -59,9 +59,17 @@ class _Process:
     announces: bool = False
 
 
-def active_request() -> StopRequest | None:
-    """Return the request of the training that is under way; None if a signal ends the work at once."""
-    return _Process.request
+def is_training() -> bool:
+    """Whether a training is under way, which a stop ends after its step; else it ends the work at once."""
+    return _Process.request is not None
+
+
+def stop_training(number: signal.Signals) -> None:
+    """Stop the training that is under way, or else the next one, as a signal does."""
+    if _Process.request:
+        _Process.request.receive(number)
+    else:
+        _Process.raised = _Process.received = number
 
 
 def stopped_by() -> signal.Signals | None:
