@@ -15,12 +15,11 @@ from rich.console import Console
 from rich.text import Text
 
 from isopix.core.progress import print_line, show_progress
-from isopix.core.signals import is_training, stop_training, stopped_by
+from isopix.core.signals import hang_up, stopped_by
 from isopix.core.text import Table, printable
-from isopix.core.verb import will_train
+from isopix.core.verb import VERBS, current_call
 
 StreamName = Literal["stdout", "stderr"]
-
 TITLES: dict[StreamName, str] = {"stdout": "standard output", "stderr": "standard error"}
 
 
@@ -58,10 +57,8 @@ class Output:
         except OSError as error:
             # The interpreter would write the rest when it ends, and fail (Python's "Note on SIGPIPE").
             os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream().fileno())
-            if stopped_by():
-                return 0
-            if is_training() or will_train():
-                stop_training(signal.SIGHUP)
+            trained = [each.name for each in VERBS.values() if each.slurm]
+            if stopped_by() or hang_up(will_train=current_call()["verb"] in trained):
                 return 0
             if isinstance(error, BrokenPipeError):
                 sys.exit(128 + signal.SIGPIPE)
@@ -80,19 +77,10 @@ def open_console(name: StreamName) -> Console:
     return Console(highlight=False, file=cast(IO[str], Output(name)))
 
 
-Json = Annotated[
-    bool,
-    Parameter(
-        name="--json", negative="", show_default=False, help="Print the results as JSON and nothing else."
-    ),
-]
-Plugins = Annotated[
-    list[Path] | None,
-    Parameter(
-        name="--plugin",
-        help="Python file that registers custom blocks, codecs, objectives, probes ...; repeatable.",
-    ),
-]
+AS_JSON = "Print the results as JSON and nothing else."
+PLUGIN = "Python file that registers custom blocks, codecs, objectives, probes ...; repeatable."
+Json = Annotated[bool, Parameter(name="--json", negative="", show_default=False, help=AS_JSON)]
+Plugins = Annotated[list[Path] | None, Parameter(name="--plugin", help=PLUGIN)]
 
 
 console, error_console = open_console("stdout"), open_console("stderr")

@@ -59,17 +59,13 @@ class _Process:
     announces: bool = False
 
 
-def is_training() -> bool:
-    """Whether a training is under way, which a stop ends after its step; else it ends the work at once."""
-    return _Process.request is not None
-
-
-def stop_training(number: signal.Signals) -> None:
-    """Stop the training that is under way, or else the next one, as a signal does."""
+def hang_up(*, will_train: bool) -> bool:
+    """Stop the training that is under way, or that will be, as SIGHUP does; return whether there is one."""
     if _Process.request:
-        _Process.request.receive(number)
-    else:
-        _Process.raised = _Process.received = number
+        _Process.request.receive(signal.SIGHUP)
+    elif will_train:
+        _Process.raised = _Process.received = signal.SIGHUP
+    return _Process.received is not None
 
 
 def stopped_by() -> signal.Signals | None:

@@ -63,12 +63,6 @@ def current_call() -> dict[str, Any]:
     return dict(_call.get({"verb": "", "arguments": {}}))
 
 
-def will_train() -> bool:
-    """Whether the running verb is one that trains a run."""
-    name = current_call()["verb"]
-    return any(each.slurm and each.name == name for each in VERBS.values())
-
-
 def verb(
     *, command: str = "", parallel: bool = False, slurm: bool = False
 ) -> Callable[[Callable[..., R]], Callable[..., R]]:
