@@ -69,7 +69,6 @@ class Output:
 for variable in {"COLUMNS", "LINES"} & os.environ.keys():
     if not os.environ[variable].strip("0"):
         del os.environ[variable]
-logging.getLogger("matplotlib").setLevel(logging.ERROR)  # without a home folder it warns
 
 
 def open_console(name: StreamName) -> Console:
