@@ -15,7 +15,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoes
 from markupsafe import Markup
 from PIL import Image
 
-from isopix.core.text import Table, printable_lines
+from isopix.core.text import Table, naming, printable_lines
 from isopix.core.version import __version__
 from isopix.plots import style
 from isopix.plots.style import Figure
@@ -139,10 +139,11 @@ def write_page(
 def result_panel(result: Result, name: str) -> Panel:
     """Return what a result shows of itself; `name` starts the names of its figures."""
     record = result.record()
-    charts = [
-        figure_chart(figure, record, f"{name}-{number}", caption)
-        for number, (caption, figure) in enumerate(result.figures())
-    ]
+    with naming(str(result.path)):
+        charts = [
+            figure_chart(figure, record, f"{name}-{number}", caption)
+            for number, (caption, figure) in enumerate(result.figures())
+        ]
     if not charts and (picture := result_picture(result)):
         tag = image_tag(picture.read_bytes(), f"{result.title}: {result.caption}")
         charts.append(Chart(tag, result.caption, "pixels"))

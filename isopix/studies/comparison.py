@@ -15,11 +15,10 @@ from jaxtyping import Float
 from isopix.core.config import from_dict
 from isopix.core.overrides import flatten
 from isopix.core.stats import GroupLabels, mean_half_width
-from isopix.core.text import command_line, count_of
+from isopix.core.text import command_line, count_of, naming
 from isopix.data.measurement import differences
 from isopix.runs.image_lists import ClassifiedImages, load_test_images
 from isopix.runs.state import read_environment
-from isopix.storage.atomic import read_json
 from isopix.storage.log import read_log
 from isopix.storage.result import Measurement
 from isopix.storage.run_folder import RunFolder, no_folder
@@ -100,7 +99,7 @@ def find_runs(places: Sequence[str]) -> list[Path]:
         runs = [path] if _is_run(path) else sorted(filter(_is_run, near))
         if not runs:
             raise ValueError(f"no run in {place}; give run folders, a folder of them or a pattern")
-        tuned = [each for each in runs if read_json(RunFolder(each).recipe).get("finetune") is not None]
+        tuned = [each for each in runs if RunFolder(each).read_recipe().get("finetune") is not None]
         if not tuned:
             raise ValueError(f"no fine-tuned run in {place}; compare the runs of isopix finetune")
         found += tuned
@@ -134,20 +133,23 @@ def gather(name: str, found: Sequence[FinishedRun]) -> RunGroup:
 def read_finished_run(path: Path) -> FinishedRun:
     """Read a run folder. Raises ValueError for a run without a test accuracy."""
     folder = RunFolder.open(path)
-    settings, environment = flatten(read_json(folder.recipe)), read_environment(folder)
+    environment = read_environment(folder)
+    with naming(str(folder.recipe)):
+        settings = flatten(folder.read_recipe())
+        seed, draw = settings["train.seed"], LabelDraw(settings["data.seed"], settings["data.subset"])
     tests = [each for each in read_log(folder.log) if each.get("split") == "test" and each.keys() >= TESTED]
     if not tests:
         raise ValueError(f"{path} has no test accuracy yet; resume it with: {command_line('resume', path)}")
     return FinishedRun(
         path=path,
-        seed=settings["train.seed"],
-        draw=LabelDraw(settings["data.seed"], settings["data.subset"]),
+        seed=seed,
+        draw=draw,
         settings={name: value for name, value in settings.items() if name not in VARIED},
         data=environment.data,
         accuracy=tests[-1]["accuracy"],
         num_images=tests[-1]["images"],
         images=load_test_images(path),
-        pretrained=str(environment.pretrained["run"]) if environment.pretrained else None,
+        pretrained=environment.pretrained.run if environment.pretrained else None,
         measurement=from_dict(Measurement, tests[-1]["measurement"]),
     )
 
