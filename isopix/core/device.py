@@ -243,10 +243,7 @@ def is_out_of_memory(error: RuntimeError) -> bool:
 
 @contextmanager
 def report_memory(what: str, count: int = 0, bytes_each: int = 0) -> Iterator[None]:
-    """Turn an error of the allocator into a RuntimeError of one line: no memory for `what`.
-
-    Raises ValueError, with the number that fits, if `count` of them are more than the machine's memory.
-    """
+    """Raise RuntimeError for an error of the allocator, ValueError for more than the machine's memory."""
     total = total_memory(torch.device("cpu"))
     if count * bytes_each > total:
         raise ValueError(f"not enough memory for {what}; {total // bytes_each:,} fit")

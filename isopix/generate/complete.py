@@ -81,9 +81,8 @@ def complete_images(
     completions are computed at a time, by default as many as the free memory allows.
     """
     found, each, raster = [], prompt.samples_per_image, model.objective.can_sample
-    count, bytes_each = len(prompt.images) * each, 2 * prompt.images[0].numel()
-    fewer = f"{count:,} images; sample fewer"
-    with report_memory(fewer, count, bytes_each), sampling_mode(model, sampling):
+    needed = len(prompt.images) * each, 2 * prompt.images[0].numel()
+    with report_memory(f"{needed[0]:,} images; sample fewer", *needed), sampling_mode(model, sampling):
         size = batch_size or (
             images_at_once(model.network, sampling.precision) if raster else images_per_forward(model.network)
         )
