@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Iterator
+from io import BufferedReader
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from isopix.storage.atomic import fsync_folder, open_file, parse_json, read_regular, report_disk_full
 from isopix.storage.result import Measurement
 
+MAX_LINE = 2**24  # bytes: a longer one is no record
 Whole = Annotated[int, Field(ge=0, lt=2**63)]
 
 
@@ -64,11 +66,18 @@ def read_valid_records(path: Path) -> tuple[list[dict[str, Any]], list[int]]:
     return [each for each in found if each], [number for number, each in enumerate(found, 1) if not each]
 
 
-def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any] | None]]:
+def iterate_log(path: Path, kind: str) -> Iterator[dict[str, Any]]:
+    """Yield the valid records of a kind, one at a time; other lines are not parsed."""
+    return (each for _, each in _lines(path, kind.encode()) if each and each["kind"] == kind)
+
+
+def _lines(path: Path, containing: bytes = b"") -> Iterator[tuple[int, dict[str, Any] | None]]:
     start = 0
-    for line in read_regular(path, follow_links=False).split(b"\n")[:-1]:
-        yield start, _record(line)
-        start += len(line) + 1
+    with BufferedReader(open_file(path, os.O_RDONLY | os.O_NOFOLLOW)) as file:
+        while line := file.readline(MAX_LINE):
+            if containing in line and line.endswith(b"\n"):
+                yield start, _record(line)
+            start += len(line)
 
 
 def _record(line: bytes) -> dict[str, Any] | None:
