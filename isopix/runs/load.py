@@ -13,6 +13,7 @@ import torch
 
 from isopix.core.config import to_dict
 from isopix.core.device import Precision
+from isopix.core.files import read_regular
 from isopix.core.text import command_line, did_you_mean
 from isopix.core.verb import float32_default
 from isopix.data.dataset import ImageDataset, load_dataset
@@ -277,4 +278,4 @@ def _copy(source: Path, copy: Path) -> None:
 
 
 def _manifests(run: Path) -> list[bytes]:
-    return [each.read_bytes() for each in sorted(run.glob(f"checkpoints/*/{checkpoint.MANIFEST}"))]
+    return [read_regular(each) for each in sorted(run.glob(f"checkpoints/*/{checkpoint.MANIFEST}"))]

@@ -8,7 +8,6 @@ import os
 import re
 import shutil
 import socket
-import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
+from isopix.core.files import open_file, read_regular
 from isopix.core.text import printable
 
 TEMPORARY_NAME = re.compile(r"\.tmp-(?P<target>.+)-(?P<pid>[1-9]\d{0,8})(-replaced)?")
@@ -107,21 +107,6 @@ def read_json(path: Path) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise ValueError(f"{path.name} is not a JSON object")
     return values
-
-
-def read_regular(path: Path, *, follow_links: bool = True) -> bytes:
-    """Return the content of a file. Raises what `open_file` raises."""
-    with open_file(path, os.O_RDONLY | (0 if follow_links else os.O_NOFOLLOW)) as file:
-        return file.read()
-
-
-def open_file(path: Path, flags: int) -> io.FileIO:
-    """Open a regular file, and no device, pipe or folder, unbuffered, with the flags of `os.open`."""
-    descriptor = os.open(path, flags | os.O_NONBLOCK, 0o666)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise ValueError(f"{path.name} is not a regular file")
-    return io.FileIO(descriptor, "ab" if flags & os.O_APPEND else "rb")
 
 
 def fsync_folder(folder: Path) -> None:

@@ -14,6 +14,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from isopix.core import ranks
 from isopix.core.choices import SplitName
+from isopix.core.files import read_regular
 from isopix.core.text import Table, count_of
 from isopix.core.verb import current_call
 from isopix.storage.atomic import read_json, replace_file
@@ -180,7 +181,7 @@ class Result:
         if path.is_dir():
             file = next((each for each in path.glob("*.json") if "call" in read_json(each)), path)
         try:
-            return dataclasses.replace(TypeAdapter(cls).validate_json(file.read_bytes()), path=path)
+            return dataclasses.replace(TypeAdapter(cls).validate_json(read_regular(file)), path=path)
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(map(str, first["loc"]))

@@ -160,9 +160,11 @@ def _grid(rows: int | None, cols: int | None) -> "Grid | None":
 
 
 def _names(file: PathLike | None) -> tuple[str, ...]:
+    from isopix.core.files import read_regular
+
     if file is None:
         return ()
-    names = tuple(filter(None, map(str.strip, Path(file).read_text(encoding="utf-8").splitlines())))
+    names = tuple(filter(None, map(str.strip, read_regular(Path(file)).decode().splitlines())))
     if len(names) < 2 or len(set(names)) < len(names):
         raise ValueError(f"{file} must name two or more different classes, one in each line")
     return names

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import csv, types
 
+from isopix.core.files import MAX_BYTES, regular
 from isopix.core.text import count_of, naming, normal_form
 
 LABEL_NAMES = ("label", "labels", "fine_label", "cls", "class", "target", "category")  # by preference
@@ -77,7 +78,8 @@ def read_metadata(root: Path, files: Iterable[str], label: str, image: str | Non
     values = csv.ConvertOptions(null_values=[""], strings_can_be_null=True)
     for file in files:
         with naming(f"file {root / file}"):
-            table = csv.read_csv(root / file, None, csv.ParseOptions(newlines_in_values=True), values)
+            source = regular(root / file, MAX_BYTES)
+            table = csv.read_csv(source, None, csv.ParseOptions(newlines_in_values=True), values)
             if missing := {label, image}.difference(table.column_names):
                 raise ValueError(f"it has no column '{min(missing)}' of {', '.join(table.column_names)}")
         folder = file.removesuffix(METADATA)

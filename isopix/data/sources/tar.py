@@ -12,8 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
+from isopix.core.files import MAX_BYTES, open_file, read_regular, regular
 from isopix.core.text import naming
-from isopix.data.decode import MAX_BYTES, PACKAGES, image_suffixes
+from isopix.data.decode import PACKAGES, image_suffixes
 from isopix.data.sources.base import (
     READERS,
     Reader,
@@ -27,10 +28,11 @@ from isopix.data.sources.base import (
 )
 from isopix.data.sources.folder import has_images
 from isopix.data.sources.labels import LABEL_NAMES, label_of
-from isopix.storage.atomic import read_regular
 
 CLASS_NAMES = "classnames.txt"  # beside the shards, one a line, as CLIP benchmark's datasets have it
 TAR_NAME = re.compile(r"[^.].*\.(tar|tar\.gz|tgz|tar\.bz2|tar\.xz|tar\.zst)", re.IGNORECASE)
+
+MAX_LABEL = 2**20  # bytes of a label file, or of the JSON of a sample
 
 Parts = dict[str, tarfile.TarInfo]  # the files of a sample by what follows the first dot of their names
 
@@ -68,7 +70,7 @@ def _shard(path: Path, options: ReadOptions) -> SourceSplit:
             labels.append(label)
 
     def read_range(start: int, stop: int) -> Iterator[bytes]:
-        with naming(f"tar file {path}"), path.open("rb") as file:
+        with naming(f"tar file {path}"), open_file(path) as file:
             for i in range(start, stop):
                 size = min(sizes[i], MAX_BYTES + 1)  # decoding refuses what is larger
                 content = os.pread(file.fileno(), size, starts[i])
@@ -82,7 +84,7 @@ def _shard(path: Path, options: ReadOptions) -> SourceSplit:
 def _open(path: Path) -> tarfile.TarFile:
     if not path.name.lower().endswith(".tar"):
         raise ValueError("it is compressed, so that no image can be read by itself; unpack it (gunzip)")
-    return tarfile.open(path, "r:")
+    return tarfile.open(regular(path), "r:")
 
 
 def _members(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
@@ -132,6 +134,8 @@ def _label(archive: tarfile.TarFile, parts: Parts, wanted: str | None) -> int | 
     if file is None:
         return None
     with naming(f"file '{parts[kind].name}'"):
+        if parts[kind].size > MAX_LABEL:
+            raise ValueError(f"it has {parts[kind].size:,} bytes, above the limit of {MAX_LABEL:,}")
         text = file.read().decode().strip()
         if kind == "cls":
             return int(text) if re.fullmatch(r"[-+]?\d{1,18}", text) else text or None

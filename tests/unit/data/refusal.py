@@ -5,7 +5,11 @@ from collections.abc import Callable
 import pytest
 
 
-def refusal(call: Callable[..., object], *arguments: object, kind: type[Exception] = ValueError) -> str:
+def refusal(
+    call: Callable[..., object],
+    *arguments: object,
+    kind: type[Exception] | tuple[type[Exception], ...] = ValueError,
+) -> str:
     """The message of the error that the call raises; always one line."""
     with pytest.raises(kind) as caught:
         call(*arguments)
