@@ -6,9 +6,9 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from functools import cache
+from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +85,7 @@ def hash_bytes(*pieces: bytes) -> str:
 
 def hash_files(files: Mapping[str, Path]) -> dict[str, str]:
     """Return the hash of each file's content by name; in threads, because hashing releases the GIL."""
-    with ThreadPoolExecutor() as pool:
+    with ThreadPool() as pool:  # whose end does not wait for a large file, so that a stop signal does not
         return dict(zip(files, pool.map(_hash_text, files.values()), strict=True))
 
 
