@@ -4,11 +4,15 @@ import importlib.util
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
@@ -27,7 +31,7 @@ needs_browser = pytest.mark.skipif(
 )
 
 
-def start(*words: object) -> tuple[subprocess.Popen[str], str]:
+def start(*words: object, **env: str) -> tuple[subprocess.Popen[str], str]:
     """Start the command, and return its process and the URL that it prints."""
     # A shell's background jobs ignore Ctrl-C, and their children, too.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -36,7 +40,7 @@ def start(*words: object) -> tuple[subprocess.Popen[str], str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        env=os.environ | {"PYTHONUNBUFFERED": "1"},
+        env=os.environ | {"PYTHONUNBUFFERED": "1"} | env,
     )
     signal.signal(signal.SIGINT, before)
     assert process.stdout
@@ -172,6 +176,42 @@ def test_users_do_not_mix_and_phones_do_not_scroll_sideways(page: Any, browser: 
     context.close()
     assert mine[0] != theirs[0]
     assert width == 360
+
+
+def status(url: str, path: str, body: bytes | None = None, **headers: str) -> int:
+    """The status of the answer to a request; an upload has a body."""
+    kind = {"Content-Type": "multipart/form-data; boundary=x"}
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    with closing(HTTPConnection(urlsplit(url).netloc, timeout=30)) as connection:
+        connection.request("POST" if body else "GET", path, body, kind | named)
+        with connection.getresponse() as response:
+            return response.status
+
+
+@needs_gradio
+def test_other_hosts_and_pages_and_large_uploads_are_refused(pristine: Path, tmp_path: Path) -> None:
+    process, url = start(pristine / "ar", "--port", free_port(), TMPDIR=str(tmp_path))
+    [uploads] = tmp_path.glob("isopix-studio-*")
+    upload, file = (
+        "/gradio_api/upload",
+        "--x\r\nContent-Disposition: form-data; name=files; filename=a\r\n\r\n",
+    )
+    small, large = (file.encode() + bytes(size) + b"\r\n--x--\r\n" for size in (9, 2**26 + 1))
+    for headers in (
+        {"Host": "evil.example"},
+        {"Origin": "http://evil.example"},
+        {"Sec_Fetch_Site": "cross-site"},
+    ):
+        assert {status(url, path, **headers) for path in ("/", "/config", "/gradio_api/heartbeat/a")} == {403}
+        assert status(url, upload, small, **headers) == 403
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.2", urlsplit(url).port))
+    assert (status(url, "/"), status(url, upload, small), status(url, upload, large)) == (200, 200, 413)
+    (uploads / "sparse").touch()
+    os.truncate(uploads / "sparse", 2**28)
+    assert (status(url, "/"), status(url, upload, small)) == (200, 413)
+    end_at_once(process)
+    assert not uploads.exists()
 
 
 @needs_gradio

@@ -1,0 +1,97 @@
+"""Requests of other pages, and uploads above the limits, are refused on every route."""
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+from typing import Any
+from unittest.mock import MagicMock
+
+import pytest
+
+import isopix
+from isopix.studio.guard import MAX_UPLOADS, Guard
+
+HERE = {"host": "localhost:7860"}
+OTHERS = (
+    {},
+    {"host": "evil.example:7860"},
+    {"host": "127.0.0.1.evil.example"},
+    {"host": "evil.example:7860@localhost"},
+    {"host": "192.168.0.9:7860"},
+    HERE | {"origin": "http://evil.example"},
+    HERE | {"origin": "null"},
+    HERE | {"origin": "http://localhost:8888"},
+    HERE | {"origin": "http://127.0.0.1:7860"},
+    HERE | {"sec-fetch-site": "cross-site"},
+    HERE | {"sec-fetch-site": "same-site"},
+)
+OWN = (
+    HERE,
+    {"host": "127.0.0.1:7860", "origin": "http://127.0.0.1:7860", "sec-fetch-site": "same-origin"},
+    {"host": "[::1]:7860", "sec-fetch-site": "none"},
+    {"host": "localhost"},
+)
+
+
+def answer(guard: Guard, headers: dict[str, str], kind: str = "http") -> Any:
+    """The status of a request, or the code with which a web socket is closed."""
+    sent = []
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
+    asyncio.run(guard({"type": kind, "headers": pairs}, None, send))
+    return sent[0].get("status", sent[0].get("code"))
+
+
+@pytest.fixture
+def guard(tmp_path: Path) -> Guard:
+    async def page(scope: dict[str, Any], receive: None, send: Any) -> None:
+        await send({"status": 200})
+
+    return Guard(page, tmp_path)
+
+
+@pytest.mark.parametrize("headers", OTHERS, ids=str)
+def test_requests_of_other_pages_are_refused(guard: Guard, headers: dict[str, str]) -> None:
+    assert answer(guard, headers) == 403
+    assert answer(guard, headers, "websocket") == 1008
+
+
+@pytest.mark.parametrize("headers", OWN, ids=str)
+def test_the_page_itself_is_answered(guard: Guard, headers: dict[str, str]) -> None:
+    assert answer(guard, headers) == answer(guard, headers, "websocket") == 200
+
+
+def test_uploads_are_limited_together_also_those_that_are_arriving(guard: Guard, tmp_path: Path) -> None:
+    last, too_much = ({**HERE, "content-length": str(size)} for size in (1000, 1001))
+    (tmp_path / "folder").mkdir()
+    with (tmp_path / "folder" / "upload.png").open("wb") as file:
+        os.truncate(file.fileno(), MAX_UPLOADS - 1000)
+    assert (answer(guard, last), answer(guard, too_much), answer(guard, HERE)) == (200, 413, 200)
+    guard.arriving = 1
+    assert answer(guard, last) == 413
+    assert answer(guard, {**HERE, "transfer-encoding": "chunked"}) == 411
+    assert guard.arriving == 1
+
+
+def test_it_listens_on_this_machine_alone_and_the_guard_is_in_front(monkeypatch: pytest.MonkeyPatch) -> None:
+    gradio, page = MagicMock(), MagicMock()
+    launch = page.queue.return_value.launch
+    launch.side_effect = KeyboardInterrupt
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: True)
+    for name in ("gradio", "starlette", "starlette.middleware", "isopix.studio.panel", "isopix.studio.page"):
+        monkeypatch.setitem(sys.modules, name, gradio)
+    del sys.modules["isopix.studio.page"]
+    monkeypatch.setattr("isopix.studio.page.build_page", lambda runs: page)
+    monkeypatch.setattr("isopix.studio.run.open_runs", lambda *paths, **settings: [])
+    with pytest.raises(KeyboardInterrupt):
+        isopix.open_studio("run", browser=False)
+    given, [guard] = launch.call_args.kwargs, gradio.Middleware.mock_calls
+    assert (given["server_name"], given["share"], given["max_file_size"]) == ("127.0.0.1", False, 2**26)
+    assert given["app_kwargs"] == {"middleware": [gradio.Middleware.return_value]}
+    assert guard.args == (Guard,)
+    assert guard.kwargs["uploads"].name.startswith("isopix-studio-")
+    assert MAX_UPLOADS == 2**28
