@@ -69,7 +69,7 @@ def check_palette_path(path: Path) -> None:
 
 def read_palette(path: Path, value_range: ValueRange | None = None) -> PaletteFile:
     """Read isopix's `.npz`, or any array [K 3]; `value_range` of OpenAI's file need not be stated."""
-    arrays = read_arrays(path.expanduser())
+    arrays = read_arrays(path)
     with naming(f"palette file {path}"):
         return _own(arrays, value_range) if "fingerprint" in arrays else _foreign(path, arrays, value_range)
 
@@ -162,7 +162,7 @@ class PaletteSpec(CodecSpec):
 
     def with_absolute_paths(self) -> "PaletteSpec":
         path = self.palette_file
-        return replace(self, palette_file=str(Path(path).expanduser().resolve())) if path else self
+        return replace(self, palette_file=str(Path(path).resolve())) if path else self
 
     def provenance(self) -> dict[str, Any]:
         """Return the palette file and the source that it states, to be recorded; nothing if fitted."""

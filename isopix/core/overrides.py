@@ -46,7 +46,7 @@ def parse(settings: Iterable[str]) -> dict[str, Any]:
     for word in settings:
         path, equals, text = word.partition("=")
         if not equals or not path:
-            raise ValueError(f"'{word}' is not a setting; write path=value, as in depth=4 or block.heads=2")
+            raise ValueError(f"'{word}' is not a setting; write name=value, as in depth=4 or block.heads=2")
         try:
             changes |= flatten({path: _parse_yaml(text)})
         except Exception:

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar, dataclass_transform, get_
 
 from isopix.core.choices import check_ranges
 from isopix.core.files import read_regular
-from isopix.core.text import expand_home
+from isopix.core.text import expand_home, require_utf8
 
 P = TypeVar("P", bound="Part")
 PLUGIN_MODULE = "isopix_plugin_"  # how the names of the modules of plugins start
@@ -123,6 +123,7 @@ def load_plugin(file: str | os.PathLike[str]) -> Plugin:
     path = Path(expand_home(file))
     if not path.is_file():
         raise ValueError(f"plugin {path} is not a file")
+    require_utf8("plugin", str(path.resolve()))
     full, digest = str(path.resolve()), hashlib.sha256(read_regular(path)).hexdigest()
     if full in _PLUGINS:
         if _PLUGINS[full].sha256 != digest:

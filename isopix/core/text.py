@@ -1,6 +1,8 @@
 """Values as text: numbers and durations, tables, safe text of foreign origin, command lines, suggestions."""
 
+import csv
 import difflib
+import io
 import os
 import re
 import shlex
@@ -29,6 +31,8 @@ UNSAFE = re.compile(
 MAX_REASON = 1000  # characters
 HUGE = 1e5  # nats
 SIMILARITY, OF_PATHS = 0.6, 0.75  # of a suggestion, by difflib's ratio
+
+FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # how they begin in spreadsheets
 
 NUMBER = re.compile(r"[<$±+−-]? ?\d|–$")  # how numbers begin, and the sign of one that is missing
 WIDE = 10_000  # characters: no row is wrapped
@@ -63,6 +67,24 @@ def printable(text: str) -> str:
 def printable_lines(text: str) -> str:
     """Return text of several lines, each as in `printable`."""
     return "\n".join(map(printable, text.split("\n")))
+
+
+def csv_text(rows: Iterable[Sequence[object]]) -> str:
+    """Return rows as CSV: None is empty, text is printable, and what would be a formula begins with `'`."""
+    text = io.StringIO(newline="")
+    csv.writer(text).writerows(map(_csv_value, row) for row in rows)
+    return text.getvalue()
+
+
+def _csv_value(value: object) -> str:
+    shown = "" if value is None else printable(str(value))
+    return f"'{shown}" if isinstance(value, str) and shown.startswith(FORMULA) else shown
+
+
+def require_utf8(name: str, text: str) -> None:
+    """Raise ValueError for a path or a name with bytes that are not UTF-8, which no record can hold."""
+    if any("\ud800" <= each <= "\udfff" for each in text):
+        raise ValueError(f"{name} is not UTF-8: {printable(text)}; rename it")
 
 
 def normal_form(name: str) -> str:
@@ -202,14 +224,14 @@ class Table:
         return "\n".join([printable(self.caption), *lines])
 
     def html(self) -> str:
-        head = "".join(f"<th>{escape(each)}</th>" for each in self.columns)
+        head = "".join(f"<th>{escape(printable(each))}</th>" for each in self.columns)
         rows = ("".join(f"<td>{escape(each)}</td>" for each in row) for row in self._cells)
         body = "".join(f"<tr>{row}</tr>" for row in rows)
         caption = f"<caption>{escape(printable(self.caption))}</caption>"
         return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
     def markdown(self) -> str:
-        lines = [self.columns, ["---"] * len(self.columns), *self._cells]
+        lines = [map(printable, self.columns), ["---"] * len(self.columns), *self._cells]
         rows = ("| " + " | ".join(escape(each).replace("|", "\\|") for each in line) + " |" for line in lines)
         return "\n".join([f"{escape(printable(self.caption))}\n", *rows])
 

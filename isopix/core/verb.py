@@ -11,23 +11,26 @@ below the field. Another argument is described by a text in its type: `Annotated
 import dataclasses
 import functools
 import inspect
+import json
 import multiprocessing
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, Generic, TypeVar, get_args, get_origin, get_type_hints
 
 from cyclopts import Parameter
 from pydantic import TypeAdapter
 
 from isopix.core.config import descriptions, validated
-from isopix.core.text import did_you_mean
+from isopix.core.text import did_you_mean, require_utf8
 
 T = TypeVar("T")
 R = TypeVar("R")
 FLAT = "flat"
+MAX_OUT = 200  # bytes of the 255 that a name may have: what is written beside `out` has longer names
 Flat = Annotated[T, FLAT]
 
 
@@ -72,6 +75,7 @@ def verb(
             _require_main_guard(function.__name__)
             bound = arguments.bind(args, kwargs)
             plain = TypeAdapter(dict[str, Any]).dump_python(bound.arguments, mode="json", fallback=str)
+            _check_paths(plain)
             token = _call.set({"verb": function.__name__, "arguments": plain})
             try:
                 return arguments.call(bound)
@@ -83,6 +87,15 @@ def verb(
         return call
 
     return decorate
+
+
+def _check_paths(arguments: Mapping[str, Any]) -> None:
+    """Raise ValueError for what no record can hold, and for an `out` with a name that is too long."""
+    for name, value in (("the current folder", str(Path.cwd())), *arguments.items()):
+        require_utf8(name, json.dumps(value, ensure_ascii=False))
+    out = Path(arguments.get("out") or "").name
+    if (length := len(out.encode())) > MAX_OUT:
+        raise ValueError(f"out is {out}, a name of {length} bytes; allowed: up to {MAX_OUT}")
 
 
 def _require_main_guard(name: str) -> None:

@@ -1,7 +1,6 @@
 """Image datasets: from data settings to training, validation and test images at the model's resolution."""
 
-import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
@@ -10,6 +9,7 @@ import torch
 
 from isopix.core.choices import Count, Range, check_ranges
 from isopix.core.config import config
+from isopix.core.overrides import override, parse
 from isopix.core.random import generator
 from isopix.core.text import printable
 from isopix.data.augment import AugmentationSpec, NoAugmentation
@@ -39,7 +39,7 @@ MAX_NAME = 50  # characters of a dataset's name, which becomes part of file name
 FILE_INDEX = "file-hashes-1.sqlite"  # in the cache
 MAX_NAMED = 5  # unreadable files in messages
 MEASURED = 8  # images of each half of the training split, of whose samples the largest is found
-UNLABELED = "in a folder, put images of each class in a sub-folder; in .npz give y_train; or set label_column"
+UNLABELED = "in a folder, put each class in a sub-folder; in .npz give y_train; or set data.label_column"
 MAX_BAD_FRACTION = 0.01  # of all images; above it the dataset itself is probably wrong
 
 
@@ -111,6 +111,10 @@ class DataConfig:
         if self.labels_per_class is not None:
             count_or_fraction(self.labels_per_class, "labels_per_class")  # raises ValueError
         self.augment.source_side(self.rows, self.cols)  # raises ValueError if it does not fit
+
+    def updated(self, settings: Iterable[str]) -> "DataConfig":
+        """Return these settings with changes such as `label_column=species` or `data.white=4095`."""
+        return override(self, {name.removeprefix("data."): value for name, value in parse(settings).items()})
 
 
 @dataclass(frozen=True)
@@ -201,7 +205,8 @@ def _as_set(source: Source, config: DataConfig) -> Source:
     """Return a source with what its images tell of the settings. Raises ValueError if they do not fit."""
     train = source.splits["train"]
     if (config.label_column or config.image_column) and not source.has_columns:
-        raise ValueError(f"'{source.name}' has no columns that data.label_column or data.image_column names")
+        names = "data.label_column or data.image_column names; tables, metadata.csv and .json in tar have"
+        raise ValueError(f"'{source.name}' has no columns that {names}")
     if config.label_column and train.labels is None:
         missing = f"column '{config.label_column}' of '{source.name}' has no label for each training image"
         raise ValueError("; ".join([missing, *source.notes]))
@@ -222,14 +227,6 @@ def image_names(config: DataConfig, split: Split) -> list[str]:
     if len(split) and int(split.rows.max()) >= source.num_images:
         raise ValueError(f"dataset '{config.source}' has changed: it has fewer images than it had")
     return [source.image_name(row) for row in split.rows.tolist()]
-
-
-def short_names(names: Sequence[str]) -> list[str]:
-    """Return the names of images as seen from the folder that all are in, if there is one."""
-    folders = {os.path.split(each)[0] for each in names}
-    is_mixed = len({each.startswith(os.sep) for each in folders}) != 1  # or there are none
-    folder = "" if is_mixed else os.path.commonpath(folders)
-    return [each if folder in ("", os.sep) else os.path.relpath(each, folder) for each in names]
 
 
 def preprocess_config(config: DataConfig) -> PreprocessConfig:

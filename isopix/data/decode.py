@@ -82,12 +82,16 @@ def upright_rgb(image: Image.Image, white: int | None = None) -> Image.Image:
 
 
 def range_note(images: Iterable[RawImage], white: int | None = None) -> tuple[str, ...]:
-    """Return a note if these images use so few of their 16 bits that they are dark, and `white` is not given.
+    """Return a note if these images use so few of their 16 bits that they are dark, or more than `white`.
 
     Raises ValueError if they use 8 bits only, so that all would be black.
     """
-    largest = max(map(_largest_sample, images), default=0) if white is None else 0
-    way = f"data.white={max(255, 2 ** largest.bit_length() - 1)} makes gray images of that range light"
+    largest = max(map(_largest_sample, images), default=0)
+    if white is not None:
+        above = f"gray samples above data.white={white} become white; the largest is {largest:,}"
+        return (above,) if largest > white else ()
+    top = max(255, 2 ** largest.bit_length() - 1)
+    way = f"data.white={top} sets white in gray images; color needs 8 bits"
     if 0 < largest < 256:
         raise ValueError(f"16-bit images with no sample above {largest} would be black; {way}")
     note = f"16-bit images are dark: their largest sample is {largest:,} of 65,535; {way}"
@@ -104,7 +108,7 @@ def _largest_sample(raw: RawImage) -> int:
             if image.mode.startswith("I"):
                 return int(np.asarray(image).max())
             if ";16" in str(image.tile):  # 16-bit color, of which Pillow gives the high bytes
-                return 256 * int(np.asarray(image).max()) + 255
+                return 256 * int(np.asarray(image.convert("RGB")).max()) + 255
     return 0
 
 

@@ -89,7 +89,7 @@ class Duplicates:
         if not self.groups:
             return "none"
         parts = [f"{count_of(self.images, 'image')} in {count_of(self.groups, 'group')}"]
-        parts += [f"{n:,} in {split} and an earlier split" for split, n in self.in_earlier_split.items()]
+        parts += [f"{n:,} in {split} match an earlier split" for split, n in self.in_earlier_split.items()]
         if self.groups_with_different_labels:
             parts.append(f"groups with different labels: {self.groups_with_different_labels:,}")
         return "; ".join(parts)
@@ -124,7 +124,7 @@ class DataResult(Result):
         return [
             Table(f"{self.data}: {classes}", ["", *self.splits], self._counts),
             Table("Images", ["", "found"], found),
-            *([Table(f"The first of each{more}", ["", "images"], rows)] if rows else []),
+            *([Table(f"Examples{more}", ["", "images"], rows)] if rows else []),
         ]
 
     @property

@@ -158,7 +158,7 @@ class CompletionResult(PictureResult):
         passes = f"; order {self.passes.order}, {self.passes.iterations} passes" if self.passes else ""
         mean = sum(self.hidden_fraction) / len(self.hidden_fraction)
         return (
-            f"{self._count}, of which {mean:.0%} are hidden ({Path(self.mask).name}), in gray-violet; "
+            f"{self._count}, of which {mean:.0%} are masked ({Path(self.mask).name}), in gray-violet; "
             f"{self.each} of each{passes}; {self._when(self.sampling)}. {BASELINE}"
         )
 
@@ -168,7 +168,7 @@ class CompletionResult(PictureResult):
             (image, f"{hidden:.0%}", "  ".join(f"{each:,.1f}" for each in nats))
             for image, (hidden, nats) in enumerate(pairs)
         ]
-        return [Table(LIKELIHOODS[self.likelihood], ["image", "hidden", "completions"], rows)]
+        return [Table(LIKELIHOODS[self.likelihood], ["image", "masked", "completions"], rows)]
 
 
 class ReconstructionResult(PictureResult):

@@ -2,7 +2,6 @@
 inline SVG, whose text inherits the fonts and colors of the page.
 """
 
-import csv
 import functools
 import html
 import io
@@ -22,6 +21,7 @@ from matplotlib.figure import Figure as Figure  # noqa: PLC0414  other rooms imp
 from matplotlib.rcsetup import cycler
 from matplotlib.ticker import FuncFormatter
 
+from isopix.core.text import csv_text
 from isopix.storage.atomic import replace_file, write_json
 
 P = ParamSpec("P")
@@ -190,11 +190,8 @@ def numbers_csv(numbers: Any) -> str:
     """Return a record as CSV: a line for each value, after its names and indices in the record."""
     rows = list(_leaves(numbers))
     depth = max((len(path) for path, _ in rows), default=0)
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*["name"] * bool(depth), *["index"] * (depth - 1), "value"])
-    writer.writerows([*path, *[""] * (depth - len(path)), value] for path, value in rows)
-    return text.getvalue()
+    head = [*["name"] * bool(depth), *["index"] * (depth - 1), "value"]
+    return csv_text([head, *([*path, *[""] * (depth - len(path)), value] for path, value in rows)])
 
 
 def _leaves(numbers: Any, path: tuple[object, ...] = ()) -> Iterator[tuple[tuple[object, ...], object]]:

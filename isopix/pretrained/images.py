@@ -1,6 +1,7 @@
 """The images that verbs read for a run, of its own dataset, of another one or of a caller, and pictures."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -15,7 +16,7 @@ from isopix.core.choices import Count, SplitName
 from isopix.core.text import printable
 from isopix.core.types import Images
 from isopix.core.verb import checked
-from isopix.data.dataset import DataConfig, ImageDataset, image_names, load_dataset, short_names
+from isopix.data.dataset import DataConfig, ImageDataset, image_names, load_dataset
 from isopix.data.measurement import images_hash, unknown_images_warning
 from isopix.data.sources.base import SPLIT_NAMES, require_known_source
 from isopix.data.splits import Split
@@ -27,7 +28,7 @@ from isopix.runs.image_lists import leave_out_seen
 from isopix.runs.load import LoadedRun
 from isopix.storage.atomic import replace_file
 from isopix.storage.result import Measurement
-from isopix.storage.run_folder import RunFolder
+from isopix.storage.run_folder import RunFolder, own_folder
 
 P = TypeVar("P", bound=PictureResult)
 DataLike = str | os.PathLike[str] | ImageDataset
@@ -58,7 +59,8 @@ def evaluation_data(
     else:
         own = is_own(settings, data)
         settings = replace(settings, source=os.fspath(data), limit=None)
-        settings = settings if own else replace(settings, label_column=None, image_column=None)
+        if not own:
+            settings = replace(settings, splits="auto", label_column=None, image_column=None)
     return replace(
         settings,
         limit=settings.limit if limit is None else limit,
@@ -90,8 +92,14 @@ def sample_of_each(data: ImageDataset, limit: int | None) -> ImageDataset:
     return replace(data, **{name: getattr(data, name).balanced_sample(limit, seed) for name in SPLIT_NAMES})
 
 
-def evaluation_images(loaded: LoadedRun, data: DataLike | None, limit: int | None = None) -> ImageDataset:
+def evaluation_images(
+    loaded: LoadedRun, data: DataLike | None, limit: int | None = None, settings: Sequence[str] = ()
+) -> ImageDataset:
     """Return `opened_images` without test images that the run has seen, which a warning counts."""
+    if settings:
+        if isinstance(data, ImageDataset):
+            raise ValueError(f"'{settings[0]}' needs a dataset by name or path")
+        data = load_images(evaluation_data(loaded, data, limit).updated(settings))
     images = opened_images(loaded, data, limit)
     images, left_out = leave_out_seen(images, loaded.seen, known=loaded.seen_known)
     if left_out:
@@ -118,12 +126,20 @@ def leakage_warning(own: DataConfig, data: DataLike | None) -> tuple[str, ...]:
 def labels_warning(loaded: LoadedRun) -> tuple[str, ...]:
     """Return a warning if a network was trained on labels, or if that is not known."""
     seen = loaded.state.labels_seen
-    count = "an unknown number of labels" if seen is None else f"the labels of {seen:,} different images"
+    count = "an unknown number of labels" if seen is None else f"the labels of {seen:,} images"
     text = (
         f"the network was trained on {count} before: these are not errors of few labels; for those, use the "
         "run before fine-tuning"
     )
     return () if seen == 0 else (text,)
+
+
+def _short_names(names: Sequence[str]) -> list[str]:
+    """Return the names of images as seen from the folder that all are in, if there is one."""
+    folders = {os.path.split(each)[0] for each in names}
+    is_mixed = len({each.startswith(os.sep) for each in folders}) != 1  # or there are none
+    folder = "" if is_mixed else os.path.commonpath(folders)
+    return [each if folder in ("", os.sep) else os.path.relpath(each, folder) for each in names]
 
 
 def select_split(
@@ -157,7 +173,7 @@ def named_images(loaded: LoadedRun, data: DataLike | None, splits: Splits) -> li
     found = [(split, i, each) for split, own in names.items() for i, each in enumerate(own)]
     return [
         NamedImage(split, i, printable(name), printable(short) or f"{split} {i}")
-        for (split, i, name), short in zip(found, short_names([each for *_, each in found]), strict=True)
+        for (split, i, name), short in zip(found, _short_names([each for *_, each in found]), strict=True)
     ]
 
 
@@ -213,9 +229,9 @@ def nearest_training(loaded: LoadedRun, images: Images) -> tuple[NearestTraining
     return distances, training[found.indices]
 
 
-def results_folder(out: Path | None, default: Path | None) -> Path | None:
+def results_folder(out: Path | None, run: RunFolder | None, name: str) -> Path | None:
     """Return a folder that can be written for results; None for a model without a run folder."""
-    path = out or default
+    path = own_folder(run.path, name) if run and out is None else out
     if path is not None:
         require_writable(path)
     return path

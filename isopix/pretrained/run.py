@@ -25,7 +25,7 @@ from isopix.runs.state import RunStatus
 from isopix.storage import hub
 from isopix.storage.log import read_log
 from isopix.storage.result import Measurement
-from isopix.storage.run_folder import RunFolder, reject_huggingface_model
+from isopix.storage.run_folder import RunFolder, own_folder, reject_huggingface_model
 from isopix.train.trainer import Record
 
 logger = logging.getLogger("isopix")
@@ -136,7 +136,7 @@ def open_run(
         path = find_model(Path(source))
         folder = RunFolder.open(path)
         if writes and path == Path(source):
-            require_writable(folder.path / writes)
+            require_writable(own_folder(folder.path, writes))
         model = PretrainedModel(load_network(path, device))
         if verb:
             model.require(verb)

@@ -253,12 +253,12 @@ def _check(splits: FeatureSplits) -> None:
 
 
 def _warnings(scores: list[LayerScore], method: ProbeMethod) -> tuple[str, ...]:
-    warnings = []
+    warnings, setting = [], next((each for each in vars(method) if each.endswith("_grid")), "the grid")
     for name, grid in method.grid().items():
         edges = {min(grid), max(grid)} if len(grid) > 1 else set()
         if layers := [str(score.layer) for score in scores if score.selected[name] in edges]:
             warnings.append(
                 f"{'layer' if len(layers) == 1 else 'layers'} {', '.join(layers)}: the selected {name} is at "
-                f"the edge of the grid ({min(grid):g} to {max(grid):g}); a setting of the method extends it"
+                f"the edge of the grid ({min(grid):g} to {max(grid):g}); set {setting} to extend it"
             )
     return tuple(warnings)

@@ -73,6 +73,11 @@ class Recipe:
         trained = self.finetune is None or self.finetune.has_generative_loss
         return trained and self.model.head.predicts_codes
 
+    @property
+    def selects_step(self) -> bool:
+        """Whether the weights with the best validation accuracy are selected."""
+        return self.finetune is not None and self.finetune.early_stops
+
     def updated(self, **changes: Any) -> "Recipe":
         groups: dict[str, Any] = {}
         for name in ("model", "train"):

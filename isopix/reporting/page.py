@@ -211,10 +211,10 @@ def _shown(value: object) -> str:
 
 def environment_section(run: RunRecord) -> Section:
     """Return versions and device of a run, notes of its training, and files that could not be read."""
-    shown = {key: value for key, value in run.environment.items() if key not in UNSHOWN}
+    shown = {key: value for key, value in run.environment.items() if key not in UNSHOWN and value != []}
     items = [(ENVIRONMENT_NAMES.get(key, key), setting_text(value)) for key, value in shown.items()]
     if (majority := run.environment.get("majority")) is not None:
-        items.append(("majority class of train", f"{percent(majority)} of the test images"))
+        items.append(("majority class", f"{percent(majority)} of the test images"))
     notes = [] if items else ["No environment.json in this run."]
     notes += [str(each.get("text", "")) for each in run.log if each["kind"] == "note"]
     if run.problems:

@@ -129,8 +129,9 @@ def read_run(run: RunFolder, kinds: Kinds = NUMBERS) -> RunRecord:
         problems.append(f"{run.log.name}: not a record: line {', '.join(map(str, bad))}")
     results: list[Result] = []
     for path in (*sorted(run.path.glob("*/*.json")), *sorted(run.path.glob("*/*/*.json"))):
-        verb = (read(path, read_json) or {}).get("call", {}).get("verb")
-        if verb in kinds and (result := read(path, kinds[verb].read)):
+        call = (read(path, read_json) or {}).get("call")
+        kind = kinds.get(str(call.get("verb"))) if isinstance(call, Mapping) else None
+        if kind and (result := read(path, kind.read)):
             results.append(result)
     return RunRecord(
         path=run.path,

@@ -11,7 +11,7 @@ from dataclasses import fields, replace
 from pathlib import PurePath
 from typing import Literal
 
-from isopix.core.text import Table, signed_points
+from isopix.core.text import Table, printable, signed_points
 from isopix.data.measurement import differences
 from isopix.plots import curves
 from isopix.probing.config import ProbeConfig
@@ -181,7 +181,7 @@ def model_card(run: RunRecord, *, name: str, library: Library) -> str:
         baselines=uniform | training.baseline_losses(run),
         layer=run.probe.best.layer if run.probe else recipe.model.depth // 2,
         values=recipe.model.codec.placeholder(recipe.grid).vocab_size,
-        commands=list(dict.fromkeys(shlex.join(words) for words in commands if words)),
+        commands=list(dict.fromkeys(printable(shlex.join(words)) for words in commands if words)),
         versions=[f"{each} {run.environment[each]}" for each in VERSIONS if run.environment.get(each)],
     )
     return re.sub(r"\n{3,}", "\n\n", text)

@@ -14,7 +14,7 @@ import torch
 from isopix.core.config import to_dict
 from isopix.core.device import Precision
 from isopix.core.files import read_regular
-from isopix.core.text import command_line, did_you_mean
+from isopix.core.text import command_line, count_of, did_you_mean
 from isopix.core.verb import float32_default
 from isopix.data.dataset import ImageDataset, load_dataset
 from isopix.data.measurement import (
@@ -37,6 +37,7 @@ from isopix.recipes.recipe import NETWORK, Recipe
 from isopix.runs.image_lists import load_hashes, run_folders
 from isopix.runs.state import CLASSIFIER, MODEL, Environment, SavedRun, State, typed
 from isopix.storage import checkpoint
+from isopix.storage.checkpoint import DamagedCheckpointError
 from isopix.storage.log import read_log
 from isopix.storage.result import Measurement
 from isopix.storage.run_folder import LABELED, SEEN, RunFolder
@@ -130,9 +131,7 @@ class LoadedRun:
 @float32_default()
 def load_run(path: Path, *, device: torch.device) -> LoadedRun:
     """Return the network of a checkpoint or of a run: its best checkpoint, or the newest intact one."""
-    best = RunFolder(path).best
-    chosen = best if (best / checkpoint.MANIFEST).is_file() else path
-    saved = find_checkpoint(chosen, (MODEL, CLASSIFIER), (CLASSIFIER,))
+    saved = find_weights(path, (MODEL, CLASSIFIER), (CLASSIFIER,))
     head = saved.class_head()
     return LoadedRun(
         saved.recipe,
@@ -140,7 +139,7 @@ def load_run(path: Path, *, device: torch.device) -> LoadedRun:
         saved.state,
         saved.environment,
         imported=saved.imported,
-        warnings=(*(f"skipped: {reason}" for reason in saved.damaged), *saved.changes),
+        warnings=(*saved.skipped, *saved.changes),
         seen=load_hashes(path, SEEN, saved.state.files),
         labeled=load_hashes(path, LABELED, saved.state.files),
         modes=_most_frequent_codes(path),
@@ -157,16 +156,34 @@ def _most_frequent_codes(path: Path) -> tuple[int, ...]:
     return ()
 
 
+def find_weights(path: Path, groups: Collection[str] | None, optional: Collection[str] = ()) -> SavedRun:
+    """Return the best weights of a fine-tuned run, or, with a note, its newest; else as `find_checkpoint`."""
+    best = RunFolder(path).best
+    try:
+        return typed(checkpoint.load_checkpoint(best, groups, optional))
+    except DamagedCheckpointError as error:
+        saved = find_checkpoint(path, groups, optional)
+        if not saved.recipe.selects_step or (path / checkpoint.MANIFEST).is_file():
+            return saved
+        used = f"{error}; the weights of step {saved.state.step} are used, which validation did not choose"
+        state = replace(saved.state, selection="")
+        return replace(saved, state=state, skipped=(used, *saved.skipped))
+
+
 def find_checkpoint(
     path: Path, groups: Collection[str] | None = None, optional: Collection[str] = ()
 ) -> SavedRun:
-    """Return the newest intact checkpoint of a run, or that at a path, and why newer ones are damaged."""
+    """Return the newest intact checkpoint of a run, or that at a path, and a note of damaged newer ones."""
     newest = newest_checkpoint(path)
     if newest == path:
         return typed(checkpoint.load_checkpoint(path, groups, optional))
     intact: list[SavedRun] = []
     latest = checkpoint.load_latest(newest.parent, groups, lambda each: intact.append(typed(each)), optional)
-    return replace(intact[-1], damaged=latest.damaged)
+    if not latest.damaged:
+        return intact[-1]
+    first, *others = latest.damaged
+    older = f", and {count_of(len(others), 'older one')}" if others else ""
+    return replace(intact[-1], skipped=(f"skipped damaged {first}{older}",))
 
 
 def saved_recipe(path: Path) -> Recipe:

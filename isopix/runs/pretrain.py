@@ -60,8 +60,7 @@ def train_recipe(
             recipe = start.recipe
         source = start.run
         assert source is not None
-        selects = recipe.finetune is not None and recipe.finetune.early_stops
-        selecting = data.validation.sample(recipe.train.evaluate_images if selects else 0)
+        selecting = data.validation.sample(recipe.train.evaluate_images if recipe.selects_step else 0)
         seen = union(data.train.hashes, source.seen, selecting.hashes)
         data, left_out = leave_out_seen(data, seen, known=source.seen_known)
         recipe = with_absolute_paths(recipe)
@@ -108,7 +107,7 @@ def check_data(recipe: Recipe, data: ImageDataset) -> None:
     """Raises ValueError for data that lacks the labels or the validation images that the recipe needs."""
     if recipe.finetune is not None:
         data.require_labels("finetune")
-        if recipe.finetune.early_stops:
+        if recipe.selects_step:
             require_validation(recipe, data, BEST_STEP)
     for spec in evaluator_specs(recipe.train):
         spec.check_data(data)
@@ -151,7 +150,7 @@ def _finetuning_notes(recipe: Recipe, data: ImageDataset) -> list[str]:
     if recipe.finetune is None or not recipe.finetune.has_class_loss:
         return []
     notes = [*missing_class_notes(data)]
-    if recipe.finetune.early_stops and recipe.data.labels_per_class is not None:
+    if recipe.selects_step and recipe.data.labels_per_class is not None:
         count = len(data.validation.sample(recipe.train.evaluate_images))
         notes.append(
             f"{count:,} labeled validation images select the step, besides {len(data.train):,} labeled "

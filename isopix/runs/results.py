@@ -59,7 +59,9 @@ class TrainingResult(Result):
         if self.uniform is not None and "test" in self.losses:
             rows.append(("uniform prediction", _number(self.uniform), ""))
         caption = f"{self.recipe}, weights of step {self.weights_step:,}"
-        return [Table(caption, ["images", "loss (nats)", "accuracy"], rows)]
+        columns = ["images", "loss (nats)", "accuracy"]
+        shown = 3 if any(row[2] for row in rows) else 2
+        return [Table(caption, columns[:shown], [row[:shown] for row in rows])]
 
     def notes(self) -> list[str]:
         if not self.finished:

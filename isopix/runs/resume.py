@@ -33,7 +33,7 @@ from isopix.runs.training_log import RunObserver, validation_measurement
 from isopix.storage.atomic import exclusive_lock, is_temporary, read_json, write_json
 from isopix.storage.checkpoint import prune
 from isopix.storage.log import read_log, read_valid_records
-from isopix.storage.run_folder import FOLDER_LOCK, SEEN, SETTINGS, RunFolder, require_new
+from isopix.storage.run_folder import FOLDER_LOCK, SEEN, SETTINGS, RunFolder, own_folder, require_new
 from isopix.train.parallel import process_group
 from isopix.train.stopping import CAUSES, best_evaluation
 
@@ -54,6 +54,7 @@ def folder_of_runs(out: Path, settings: Mapping[str, Any], kind: str) -> Iterato
     if not (out / FOLDER_LOCK).is_file():
         require_new(out)
         out.mkdir(parents=True, exist_ok=True)
+    own_folder(out)
     with exclusive_lock(out, "folder", name=FOLDER_LOCK):
         try:
             if file.is_file():
@@ -106,8 +107,7 @@ def resume_run(
             raise ValueError(f"{images} are not {other}")
         data, _ = leave_out_seen(data, load_hashes(out, SEEN, state.files), known=state.seen_known)
         prune(folder.checkpoints, NUM_CHECKPOINTS)
-        notes = [f"skipped damaged checkpoint: {error}" for error in saved.damaged]
-        notes += _log_notes(folder.log, state.step)
+        notes = [*saved.skipped, *_log_notes(folder.log, state.step)]
         if source is not None:
             notes.append(f"the images of {saved.recipe.data.source} are now at {recipe.data.source}")
         if state.step < recipe.train.steps:
@@ -173,7 +173,7 @@ def check_selects_step(recipe: Recipe) -> None:
         why = "selects a step on validation images, and data.train_on_validation=true leaves none"
     elif data.labels_per_class is not None:
         why = f"trains on all labels, and data.labels_per_class={data.labels_per_class} on a subset"
-    elif recipe.finetune is None or not recipe.finetune.early_stops:
+    elif not recipe.selects_step:
         why = "selects a step by accuracy, and patience=null or generative_weight=inf selects none"
     if why:
         raise ValueError(f"--refit-on-validation {why}; give one of the two")

@@ -127,7 +127,7 @@ def train_at_lr(
     if recipe.finetune is None:
         return LRTrial(lr, "completed", status.step, evaluations[-1]["loss_nats"], seconds)
     evaluations = list(filter(has_val_accuracy, evaluations))
-    kept = best_evaluation(evaluations) if recipe.finetune.early_stops else evaluations[-1]
+    kept = best_evaluation(evaluations) if recipe.selects_step else evaluations[-1]
     assert kept is not None, "the run was checked to have validation images"
     return LRTrial(lr, "completed", kept["step"], None, seconds, accuracy=kept["accuracy"])
 

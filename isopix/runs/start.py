@@ -58,7 +58,7 @@ class TrainingStart(NamedTuple):
         recipe = self.recipe.updated(codec=spec.fitted(codec))
         if recipe != self.recipe:
             own = recipe.model.codec.label()
-            notes = (*notes, f"the images have too few colors for a {spec.label()}: it is a {own}")
+            notes = (*notes, f"the images have too few colors for a {spec.label()}; a {own} is used")
         origin, nothing = spec.provenance(), torch.zeros(0, dtype=torch.int64)
         run = LoadedRun(recipe, recipe.build(codec), State(step=0), seen=nothing)
         return TrainingStart(recipe, run, {"codec": origin} if origin else {}, notes)

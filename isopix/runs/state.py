@@ -1,6 +1,6 @@
 """What a run saves of itself: typed records, and checkpoints, which are read and written here."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -19,7 +19,7 @@ from isopix.model.network import Network
 from isopix.recipes.recipe import Recipe
 from isopix.storage import checkpoint
 from isopix.storage.atomic import read_json, write_json
-from isopix.storage.checkpoint import Checkpoint, DamagedCheckpointError, Groups, reported_as_damage
+from isopix.storage.checkpoint import Checkpoint, Groups, reported_as_damage
 from isopix.storage.run_folder import RunFolder
 from isopix.train.parallel import is_sharded, write_shards
 
@@ -116,6 +116,11 @@ class RunEnvironment(Environment):
     """What an imported model was trained on."""
 
 
+def selection_text(images: int) -> str:
+    """Return by how many images the step of the weights was chosen; empty where the last one is kept."""
+    return f"step chosen on {images:,} validation images" if images else ""
+
+
 class RunStatus(NamedTuple):
     """The state of a run after a training process, and which commands apply to it."""
 
@@ -142,7 +147,7 @@ def read_environment(run: RunFolder) -> RunEnvironment:
 
 @dataclass(frozen=True)
 class SavedRun:
-    """A checkpoint with typed records, its tensors by group, and why newer checkpoints are `damaged`."""
+    """A checkpoint with typed records, its tensors by group, and a note of what is damaged and `skipped`."""
 
     recipe: Recipe
     state: State
@@ -151,7 +156,7 @@ class SavedRun:
     imported: Mapping[str, Any]  # where an imported model is from
     changes: tuple[str, ...]  # a note for each plugin that has changed
     codec: Codec | None = None  # None if the tensors of the model were not read
-    damaged: Sequence[DamagedCheckpointError] = ()
+    skipped: tuple[str, ...] = ()
 
     def network(self) -> Network:
         """Return the network with its weights and codec, without drawing initial weights."""

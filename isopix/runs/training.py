@@ -20,7 +20,7 @@ from isopix.model.network import Network
 from isopix.objectives.base import PretrainModel
 from isopix.recipes.recipe import Recipe
 from isopix.runs.image_lists import list_hashes, save_test_images
-from isopix.runs.load import find_checkpoint
+from isopix.runs.load import find_checkpoint, find_weights
 from isopix.runs.state import (
     CLASSIFIER,
     MODEL,
@@ -32,6 +32,7 @@ from isopix.runs.state import (
     State,
     read_environment,
     records_of,
+    selection_text,
 )
 from isopix.runs.training_log import RunObserver, TrainingLog, decoder_fits, evaluator_specs
 from isopix.storage import checkpoint
@@ -92,8 +93,7 @@ class TrainingRun:
         with closing(self.log), closing(self.writer):
             if state is None:
                 self._record_measurements()
-            for text in (*(self.data.notes if state is None else ()), *notes):
-                self._note(step, text)
+            self._note(step, *(self.data.notes if state is None else ()), *notes)
             if self.early_stopping:
                 self.early_stopping.replay(self.log.read())
             if not self._patience_exhausted():
@@ -183,11 +183,12 @@ class TrainingRun:
         test, config = self.data.test.sample(self.recipe.train.num_test_images), self.recipe.train
         if len(test) == 0 or self.log.has("evaluation", "test"):
             return
-        best = step
-        if (self.folder.saved.best / checkpoint.MANIFEST).is_file():  # of validation accuracy
-            saved = find_checkpoint(self.folder.saved.best, (MODEL, CLASSIFIER))
+        best, selecting = step, self._refit_selecting
+        if self.early_stopping:
+            saved = find_weights(self.folder.saved.path, (MODEL, CLASSIFIER))
             self._load_weights(saved)
-            best = saved.state.step
+            best, selecting = saved.state.step, self._selecting(best=not saved.skipped)
+            self._note(step, *saved.skipped)
         batches = list[Mapping[str, Metric]]()
         with whole_weights(self.task.module):
             metrics = evaluate_split(
@@ -195,11 +196,11 @@ class TrainingRun:
             )
         counts = {"images": len(test), "available_images": test.available}
         if self.model is not None:
-            counts |= {"train_images": len(self.data.train), "selection_images": self._selection_images}
+            counts |= {"train_images": len(self.data.train), "selection_images": selecting}
         correct = [each["accuracy"] for each in batches if "accuracy" in each]
         baselines = majority_baseline(replace(self.data, test=test)) if correct else {}
         measured = measurement_of(self.data, "test", test)
-        measured = replace(measured, selection=self._selection, baselines=baselines)
+        measured = replace(measured, selection=selection_text(selecting), baselines=baselines)
         values = {**metrics, **counts, **save_test_images(self.folder, test, correct)}
         values |= {"split": "test", "last_step": step, "measurement": self._measured(measured, best)}
         self.record({"kind": "evaluation", "step": best, **values})
@@ -207,24 +208,24 @@ class TrainingRun:
             why = f"as no later step has a better validation accuracy; likely causes: {CAUSES}"
             self._note(step, f"the weights of step 0 were tested, {why}")
 
-    def _note(self, step: int, text: str) -> None:
-        self.record({"kind": "note", "step": step, "text": text})
+    def _note(self, step: int, *texts: str) -> None:
+        for text in texts:
+            self.record({"kind": "note", "step": step, "text": text})
 
     def _measured(self, measurement: Measurement, step: int | None = None) -> dict[str, Any]:
         seeds = {"train.seed": self.recipe.train.seed, **measurement.seeds}
         return to_dict(replace(measurement, labels_seen=self.origin.labels_at(step), seeds=seeds))
 
-    @property
-    def _selection(self) -> str:
-        """What is chosen, and by which images; empty where the last step is kept."""
-        count = self._selection_images
-        return f"step chosen on {count:,} validation images" if count else ""
+    def _selecting(self, *, best: bool) -> int:
+        """Return the number of validation images that chose the step of the weights, or of a refit."""
+        if best:
+            return len(self.data.validation.sample(self.recipe.train.evaluate_images))
+        return self._refit_selecting
 
     @cached_property
-    def _selection_images(self) -> int:
-        if self.early_stopping:
-            return len(self.data.validation.sample(self.recipe.train.evaluate_images))
-        selected = read_environment(self.folder).selected
+    def _refit_selecting(self) -> int:
+        is_refit = self.recipe.data.train_on_validation
+        selected = read_environment(self.folder).selected if is_refit else None
         return int(selected["measurement"].get("images", 0)) if selected else 0
 
     def _patience_exhausted(self) -> bool:
@@ -260,8 +261,7 @@ class TrainingRun:
         self.log.rewind(step)
         early = self.early_stopping
         kept = early.rewind(step, self.log.read()) if early else []
-        for text in [*(f"skipped damaged checkpoint: {error}" for error in saved.damaged), *kept]:
-            self._note(step, text)
+        self._note(step, *saved.skipped, *kept)
         return step, dict(saved.tensors[OPTIMIZER])
 
     def _write(self, folder: Path, step: int, groups: Mapping[str, Mapping[str, Tensor]]) -> None:
@@ -272,7 +272,7 @@ class TrainingRun:
             run_id=self.run_id,
             files=self.files,
             labels_seen=self.origin.labels_at(step),
-            selection=self._selection,
+            selection=selection_text(self._selecting(best=folder == self.folder.best)),
             decoder_valid=decoder_fits(self.recipe, step, self.folder, initially=self.origin.decoder_valid),
             origin=self.origin,
             seen_known=self.data.seen_known,

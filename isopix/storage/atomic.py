@@ -1,8 +1,6 @@
 """Atomic writes that survive a kill or a power failure, and locks: one process at a time in a folder."""
 
-import csv
 import errno
-import io
 import json
 import os
 import re
@@ -16,7 +14,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from isopix.core.files import open_file, read_regular
-from isopix.core.text import printable
+from isopix.core.text import csv_text
 
 TEMPORARY_NAME = re.compile(r"\.tmp-(?P<target>.+)-(?P<pid>[1-9]\d{0,8})(-replaced)?")
 DISK_FULL_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # disk, user quota, process limit
@@ -71,12 +69,8 @@ def write_json(path: Path, values: Mapping[str, Any]) -> None:
 
 
 def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Replace the file atomically; None is empty, and unsafe characters are escaped."""
-    text = io.StringIO(newline="")
-    writer = csv.writer(text)
-    writer.writerow(columns)
-    writer.writerows(["" if value is None else printable(str(value)) for value in row] for row in rows)
-    replace_file(path, text.getvalue().encode())
+    """Replace the file atomically, with rows as in `csv_text`."""
+    replace_file(path, csv_text([columns, *rows]).encode())
 
 
 def replace_file(path: Path, data: bytes) -> None:
@@ -98,14 +92,28 @@ def json_bytes(values: Mapping[str, Any]) -> bytes:
 
 def read_json(path: Path) -> dict[str, Any]:
     """Return a JSON object. Raises ValueError, which begins with the file's name, or OSError."""
+    content = read_regular(path)
     try:
-        values = json.loads(read_regular(path))
+        return parse_json(content)
     except RecursionError:
         raise ValueError(f"{path.name} is not JSON: it is nested too deeply") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise ValueError(f"{path.name} is not JSON: {error}") from None
+
+
+def parse_json(text: bytes) -> dict[str, Any]:
+    """Return a JSON object. Raises ValueError, also for a name that is there twice, and RecursionError."""
+    values = json.loads(text, object_pairs_hook=_unique)
     if not isinstance(values, dict):
-        raise ValueError(f"{path.name} is not a JSON object")
+        raise ValueError("it is not an object")
+    return values
+
+
+def _unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"'{max(names, key=names.count)}' is there twice")
     return values
 
 
@@ -116,6 +124,14 @@ def fsync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def delete(path: Path) -> None:
+    """Delete a file, a folder with all that is in it, or a link alone; nothing if there is none."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -1,7 +1,6 @@
 """Checkpoints: folders that are complete or absent, with a manifest of the hash of each file."""
 
 import re
-import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import chain
@@ -13,6 +12,7 @@ from torch import Tensor
 from isopix.core.text import error_line
 from isopix.storage.arrays import read_shards, write_tensors
 from isopix.storage.atomic import (
+    delete,
     fsync_folder,
     json_bytes,
     read_json,
@@ -148,7 +148,7 @@ def prune(checkpoints: Path, keep: int = 2) -> None:
     folders, intact = _latest_first(checkpoints), 0
     for folder in folders if len(folders) > keep else ():
         if intact == keep:
-            shutil.rmtree(folder)
+            delete(folder)
         else:
             intact += is_intact(folder)
 
@@ -164,7 +164,7 @@ def recover(checkpoints: Path, name: str = "") -> None:
             temporary.rename(target)
             fsync_folder(checkpoints)
         else:
-            shutil.rmtree(temporary)
+            delete(temporary)
 
 
 def _fill(folder: Path, tensors: Groups, records: Mapping[str, Mapping[str, Any]]) -> None:
@@ -188,17 +188,19 @@ def _names(folder: Path) -> list[str]:
 def _publish(temporary: Path, folder: Path) -> None:
     """Rename a complete checkpoint; an older one is moved first, because folders cannot be overwritten."""
     replaced = temporary.with_name(f"{temporary.name}-replaced")
-    if folder.exists():
+    if folder.is_dir():
         folder.rename(replaced)
+    else:
+        delete(folder)
     temporary.rename(folder)
     fsync_folder(folder.parent)
-    if replaced.exists():
-        shutil.rmtree(replaced)
+    delete(replaced)
 
 
 def _latest_first(checkpoints: Path) -> list[Path]:
-    steps = {int(m[1]): path for path in checkpoints.glob("step-*") if (m := STEP_NAME.fullmatch(path.name))}
-    return [steps[step] for step in sorted(steps, reverse=True)]
+    matches = ((STEP_NAME.fullmatch(path.name), path) for path in checkpoints.glob("step-*"))
+    steps = [(int(match[1]), path) for match, path in matches if match]
+    return [path for _, path in sorted(steps, reverse=True)]
 
 
 @contextmanager

@@ -4,12 +4,16 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from isopix.core.files import open_file, read_regular
-from isopix.storage.atomic import fsync_folder, report_disk_full
+from isopix.storage.atomic import fsync_folder, parse_json, report_disk_full
+from isopix.storage.result import Measurement
 
 MAX_BYTES = 2**31  # of a log: eight million lines
+Whole = Annotated[int, Field(ge=0, lt=2**63)]
 
 
 class RunLog:
@@ -71,9 +75,39 @@ def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any] | None]]:
 
 def _record(line: bytes) -> dict[str, Any] | None:
     try:
-        record = json.loads(line, parse_constant=int)  # of NaN: ValueError
+        record = parse_json(line)
+        known = _Line.model_validate_json(line)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(record, dict) or not isinstance(record.get("kind"), str):
-        return None
-    return record if type(record.get("step")) is int else None
+    required = {*REQUIRED.get(known.kind, ()), *REQUIRED.get(known.split or "", ())}
+    return record if required <= record.keys() else None
+
+
+class _Line(BaseModel):
+    """The types of a record's values; those of other names are numbers."""
+
+    model_config = ConfigDict(extra="allow", strict=True, allow_inf_nan=False)
+    __pydantic_extra__: dict[str, float]
+    kind: str
+    step: Whole
+    last_step: Whole = 0
+    split: str | None = None
+    held_out: str = ""
+    evaluator: str = ""
+    text: str = ""
+    images: Annotated[int, Field(gt=0, lt=2**63)] = 1
+    accuracy: Annotated[float, Field(ge=0, le=1)] = 0
+    interval: tuple[float, float] = (0, 1)
+    modes: list[Whole] = Field(default_factory=list)
+    nats: dict[str, float] = Field(default_factory=dict)
+    measurement: Measurement | None = None
+
+
+REQUIRED = {  # names by the kind or the split of a record
+    "train": ("images", "seconds"),
+    "evaluation": ("split",),
+    "test": ("images", "measurement"),
+    "baselines": ("held_out", "nats", "modes"),
+    "measurement": ("evaluator", "text", "measurement"),
+    "note": ("text",),
+}

@@ -10,18 +10,33 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, dataclass_transform
 
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from isopix.core import ranks
 from isopix.core.choices import SplitName
-from isopix.core.files import read_regular
-from isopix.core.text import Table, count_of
+from isopix.core.text import Table, count_of, naming
 from isopix.core.verb import current_call
 from isopix.storage.atomic import read_json, replace_file
 from isopix.storage.provenance import call_record, settings_hash
 
 T = TypeVar("T")
 R = TypeVar("R", bound="Result")
+
+
+class _Call(BaseModel):
+    verb: str
+    arguments: dict[str, Any]
+    command: list[str]
+    folder: str
+    written: str
+
+
+def _checked_call(call: Mapping[str, Any]) -> Mapping[str, Any]:
+    _Call.model_validate(call)
+    return call
+
+
+CheckedCall = Annotated[Mapping[str, Any], AfterValidator(_checked_call)]
 if TYPE_CHECKING:
     Unsaved = Annotated[T, Field(exclude=True)]
     """The type of a field that is not in the record, and None in a result that was read from a file:
@@ -85,7 +100,7 @@ class Measurement:
         if self.selection:
             parts.append(self.selection)
         if self.labels_seen:
-            parts.append(f"the network was trained on the labels of {self.labels_seen:,} different images")
+            parts.append(f"the network was trained on the labels of {self.labels_seen:,} images")
         return "; ".join(parts)
 
 
@@ -104,7 +119,7 @@ class Result:
     with the record next to it, or a folder with the record in it. Modules of subclasses import no torch.
     """
 
-    call: Mapping[str, Any] = field(default_factory=lambda: call_record(current_call()))
+    call: CheckedCall = field(default_factory=lambda: call_record(current_call()))
     measurement: Measurement | None = None
     warnings: tuple[str, ...] = ()
     path: Unsaved[Path | None] = None
@@ -180,11 +195,12 @@ class Result:
         file = path.with_suffix(".json")
         if path.is_dir():
             file = next((each for each in path.glob("*.json") if "call" in read_json(each)), path)
-        try:
-            return dataclasses.replace(TypeAdapter(cls).validate_json(read_regular(file)), path=path)
-        except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(map(str, first["loc"]))
-            raise ValueError(
-                f"{file} is no {cls.__name__} of this version: {where}: {first['msg']}"
-            ) from None
+        with naming(str(file)):
+            try:
+                found = TypeAdapter(cls).validate_python(read_json(file))
+            except ValidationError as error:
+                first = error.errors()[0]
+                wrong = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+                raise ValueError(f"it is no {cls.__name__} of this version: {wrong}") from None
+            _ = found.title, found.caption, [each.html() for each in found.tables()]  # it can be shown
+            return dataclasses.replace(found, path=path)

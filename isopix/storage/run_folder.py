@@ -9,7 +9,7 @@ from pathlib import Path
 
 from isopix.core.text import command_line, similar_paths
 from isopix.storage import atomic
-from isopix.storage.checkpoint import MANIFEST, recover
+from isopix.storage.checkpoint import MANIFEST, latest_folder, recover
 
 # Hashes of the images trained on or selected by, and of those whose labels were trained on.
 SEEN, LABELED = "training-images.npy", "labeled-images.npy"
@@ -59,8 +59,6 @@ class RunFolder:
     history = _Inside("probes/history")  # probes during training, one file per step
     evaluations = _Inside("evaluations")  # of a fine-tuned run's classifier
     low_data = _Inside("low-data")  # test errors with few labels, and the runs of fine-tuning
-    scores = _Inside("scores")  # of images: a folder for each dataset and setting
-    neighbors = _Inside("neighbors")  # near-duplicates and outliers of images, in the same way
     analysis = _Inside("analysis")  # numbers and figures of `isopix analyze`
     report = _Inside("report.html")
 
@@ -126,14 +124,25 @@ class RunFolder:
 
     @property
     def has_checkpoints(self) -> bool:
-        return any(self.checkpoints.glob("step-*"))
+        return latest_folder(self.checkpoints) is not None
 
     @contextmanager
     def lock(self) -> Iterator["RunFolder"]:
         """Hold the run's lock, and yield the run. Raises ValueError that names the process that holds it."""
+        own_folder(self.path)
         with atomic.exclusive_lock(self.path, "run folder"):
             recover(self.checkpoints)
             yield self
+
+
+def own_folder(run: Path, name: str = "") -> Path:
+    """Return a folder of a run, for writing. Raises ValueError where a link leads out of the run."""
+    own = run / name
+    for path in (own, *own.rglob("*")):
+        if path.is_symlink() and path.is_dir() and not path.resolve().is_relative_to(run.resolve()):
+            where = f"{path} is a link to {path.resolve()}, outside of {run}"
+            raise ValueError(f"{where}; nothing is written there: put a folder in its place")
+    return own
 
 
 @contextmanager
@@ -171,7 +180,8 @@ def _delete_start_files(run: RunFolder, *, but: str = "") -> None:
     """Delete what precedes the first checkpoint; what `require_new` knows a start by goes last."""
     names = [name for name in (*START_FILES, *START_FOLDERS) if name not in KNOWN_BY]
     for path in (run.path / name for name in (*names, *KNOWN_BY) if name != but):
-        shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+        is_folder = path.is_dir() and not path.is_symlink()
+        shutil.rmtree(path, ignore_errors=True) if is_folder else path.unlink(missing_ok=True)
 
 
 def _delete_abandoned_starts(path: Path) -> None:

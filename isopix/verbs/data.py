@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from isopix.data.survey import Survey
 
 Source = Annotated[PathLike, f"Dataset: {DATASETS}."]
-DataSettings = Annotated[str, "Settings of the data, as splits=none; rows=28 of images without a size."]
+DataSettings = Annotated[str, "Settings of the data, such as splits=none or white=4095."]
 Out = Annotated[Path | None, "Folder of the pictures and lists. By default, nothing is written."]
 Examined = Annotated[Count, "Examine up to N images of each split, evenly spaced."]
 
@@ -34,17 +34,14 @@ def data_show(
 
     Example: isopix data show photos/ --out photos-overview
     """
-    from isopix.core.overrides import override, parse
     from isopix.data.dataset import DataConfig
     from isopix.data.survey import survey_source
 
-    changes = {path.removeprefix("data."): value for path, value in parse(settings).items()}
-    config = override(DataConfig(source=os.fspath(source)), changes)
-    if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
+    config = DataConfig(source=os.fspath(source)).updated(settings)
     result = survey_source(config, limit=limit)
     if out is None:
         return result
+    out.mkdir(parents=True, exist_ok=True)
     _draw(out, result)
     _list(out, result.survey)
     return result.saved(out)
@@ -57,7 +54,9 @@ def _draw(folder: Path, result: DataResult) -> None:
     from isopix.storage.atomic import replace_file
 
     pictures = {printable(name): found for name, found in result.survey.pictures.items()}
-    counts = {printable(name): f"{n:,} images" for name, n in (result.splits["train"].classes or {}).items()}
+    counts = {
+        printable(name): count_of(n, "image") for name, n in (result.splits["train"].classes or {}).items()
+    }
     shown = f"; {len(pictures)} of {count_of(result.num_classes, 'class')} shown"
     title = ", ".join(f"{split.images:,} {name}" for name, split in result.splits.items())
     title = f"{result.data}: {title} images{shown if len(pictures) < result.num_classes else ''}"

@@ -90,9 +90,10 @@ def verify(
     from isopix.pretrained.run import load_network
     from isopix.runs.load import newest_checkpoint
     from isopix.storage import checkpoint
-    from isopix.storage.run_folder import RunFolder
+    from isopix.storage.run_folder import own_folder
 
     folder = newest_checkpoint(Path(run))
+    probes = None if folder == Path(run) else own_folder(Path(run), "probes")
     files = checkpoint.verify_files(folder)
     loaded = load_network(folder, device)
     loaded.require_decoder("verify")
@@ -100,9 +101,9 @@ def verify(
     if not len(images.test):
         raise ValueError(f"dataset '{images.name}' has no test images")
     result = _measured(loaded, images, precision, seed, checkpoint=str(folder), files=tuple(files))
-    if folder == Path(run):  # no run, whose report and model card read the loss
+    if probes is None:  # no run, whose report and model card read the loss
         return result
-    return result.saved(result.named(RunFolder.open(Path(run)).probes, loaded.step, images.name))
+    return result.saved(result.named(probes, loaded.step, images.name))
 
 
 def _measured(

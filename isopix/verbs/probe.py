@@ -25,8 +25,8 @@ def probe(
     """Linear-probe every layer on pooled features, with untrained, shuffled-label and raw-pixel baselines.
 
     The layer and the L2 penalty (or learning rate, or number of neighbors) are chosen on the validation
-    split; accuracy is reported on the test split. Settings are the method's: --method knn temperature=0.1.
-    Results go to the run's `probes` folder.
+    split; accuracy is reported on the test split. Settings are the method's (--method knn temperature=0.1)
+    or the data's (data.label_column=species). Results go to the run's `probes` folder.
 
     Example: isopix probe runs/photos --limit 5000
     """
@@ -38,11 +38,12 @@ def probe(
     from isopix.probing.probe import probe_measurement, probe_method
     from isopix.train.parallel import process_group
 
-    method = probe_method(config.method, settings)
+    of_data = [each for each in settings if each.startswith("data.")]
+    method = probe_method(config.method, [each for each in settings if each not in of_data])
     with process_group(device) as where, open_run(run, str(where), writes="probes") as (folder, model):
         loaded, chosen = model.loaded, precision or default_precision(run, model)
         config = replace(config, pool=config.pool or model.pool)
-        images = evaluation_images(loaded, data, limit)
+        images = evaluation_images(loaded, data, limit, of_data)
         images.require_labels("probe")
         images.require_validation("a layer")
         readers = {

@@ -88,7 +88,7 @@ def complete(
     seed: Seed = 0,
     device: DeviceLike = "auto",
 ) -> results.CompletionResult:
-    """Fill in what a mask hides of images, several times, and print how likely each completion is.
+    """Fill in masked parts of images several times, and print how likely each completion is.
 
     An autoregressive model sees the known pixels before each hidden one only; a masked model sees all, and
     fills in a part of the hidden ones in each pass. Numbers of a rectangle or brush stroke are pixels of the

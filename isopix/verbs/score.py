@@ -49,7 +49,7 @@ def score(
         loaded = model.loaded
         require_scores(loaded.model)
         loaded.require_decoder("score")
-        path = results_folder(out, None if folder is None else folder.scores)
+        path = results_folder(out, folder, "scores")
         frequencies = scoring.frequencies_of(loaded)
         scored = scoring.score_split(loaded, data, split, limit, config, frequencies)
         other = None
@@ -116,7 +116,7 @@ def neighbors(
     from isopix.reporting.run_record import read_run
 
     with open_run(run, device) as (folder, model):
-        path = results_folder(out, None if folder is None else folder.neighbors)
+        path = results_folder(out, folder, "neighbors")
         splits, names, dataset = compared_images(model.loaded, data, split, limit)
         probe = None if folder is None or layer is not None else read_run(folder).probe
         middle = (model.depth + 1) // 2 if probe is None else probe.best.layer

@@ -95,6 +95,42 @@ def test_whatever_happens_to_a_file_is_noticed_and_the_previous_checkpoint_is_ta
             spoil(pair, Path(folder) / "spoilt", seed)
 
 
+def link_nowhere(folder):
+    shutil.rmtree(folder)
+    folder.symlink_to("nowhere")
+
+
+def become_a_file(folder):
+    shutil.rmtree(folder)
+    folder.write_text("mine")
+
+
+def become_empty(folder):
+    shutil.rmtree(folder)
+    folder.mkdir()
+
+
+def lose_the_manifest(folder):
+    (folder / "manifest.json").unlink()
+
+
+@pytest.mark.parametrize("damage", [link_nowhere, become_a_file, become_empty, lose_the_manifest])
+@pytest.mark.parametrize("step", [1, 4, 6])
+def test_training_goes_on_beside_whatever_has_the_name_of_a_step(tmp_path, damage, step):
+    """In the place of an old checkpoint, of the next one, or of a later one."""
+    for each in {2, 3, step}:
+        save(tmp_path, each)
+    damage(checkpoint.step_folder(tmp_path, step))
+    found = checkpoint.load_latest(tmp_path)
+    assert found.checkpoint.records["state"]["step"] == 3
+    assert len(found.damaged) == (step > 3)
+    save(tmp_path, 4)
+    checkpoint.prune(tmp_path)
+    assert checkpoint.load_latest(tmp_path).checkpoint.records["state"]["step"] == 4
+    left = [checkpoint.step_folder(tmp_path, each) for each in {3, 4, max(step, 4)}]
+    assert {*tmp_path.iterdir()} == {*left}
+
+
 @settings(max_examples=100, deadline=None, database=None, derandomize=True)
 @given(
     history=st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=8), keep=st.integers(1, 3)

@@ -1,36 +1,30 @@
-"""Files of strangers: nothing in them is executed, and each that cannot be read is one line.
-
-Pipes, devices and files of a terabyte are refused before they are read.
-"""
+"""Files of strangers: nothing in them is executed, and each that cannot be read is one line."""
 
 import io
 import os
 import pickle
-import re
-import signal
+import shutil
 import stat
-import threading
 import zipfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
 
+import isopix
 from isopix.codecs.palette_spec import read_palette
 from isopix.core.registry import load_plugin
 from isopix.data.dataset import DataConfig, load_dataset
-from isopix.data.decode import read_mask
-from isopix.interop import openai
+from isopix.data.sources.base import Source, SourceSplit, with_class_names
 from isopix.recipes import registry
-from isopix.storage.arrays import read_arrays
-from isopix.storage.atomic import read_json
-from isopix.storage.log import read_log
-from isopix.storage.result import Result
+from isopix.runs.resume import folder_of_runs
+from isopix.storage.run_folder import own_folder
+from tests.tiny_runs import CPU, Copy, copy_of, pristine
 from tests.unit.data.refusal import refusal
+
+__all__ = ["copy_of", "pristine"]
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (12, 8, 8, 3), dtype=np.uint8)
 
@@ -45,8 +39,8 @@ class Payload:
         return os.system, (f"touch {self.canary}",)
 
 
-def load(path: Path, label_column: str | None = None) -> object:
-    config = DataConfig(source=str(path), rows=8, cols=8, holdout=0.0, label_column=label_column)
+def load(path: Path) -> object:
+    config = DataConfig(source=str(path), rows=8, cols=8, holdout=0.0)
     return load_dataset(config, cache=path.parent / "cache")
 
 
@@ -96,66 +90,76 @@ def test_nothing_is_executed_or_written_and_the_error_is_one_line(tmp_path: Path
         assert {path.name for path in tmp_path.iterdir()} <= {name, "cache"}, content[:40]
 
 
-def load_labels(path: Path) -> object:
-    Image.fromarray(IMAGES[0]).save(path.parent / "0.png")
-    return load(path.parent, "label")
-
-
-READ_WHOLE = READERS | {
-    **dict.fromkeys(
-        ("set/a.tar", "set/a.parquet", "set/a.arrow", "set/a.png"), lambda path: load(path.parent)
-    ),
-    "set/metadata.csv": load_labels,
-    "mask.png": read_mask,
-    "log.jsonl": read_log,
-    "recipe.json": read_json,
-    "sample.json": Result.read,
-    "data-sample.npz": read_arrays,
-    "model.index": lambda path: openai.open_checkpoint(path.with_suffix("")),
-    "plugin.py": load_plugin,
+WRITERS: dict[str, Callable[[Path], object]] = {
+    "checkpoints": isopix.resume,
+    "probes/history": isopix.resume,
+    "wandb": isopix.resume,
+    "samples": isopix.sample,
+    "probes": isopix.verify,
+    "low-data": isopix.low_data,
+    "scores": isopix.score,
+    "neighbors/neighbors-1": isopix.neighbors,
+    "analysis": isopix.analyze,
 }
-READ_IN_PART = {"set.npz", "set.parquet", "set.tar", "set/a.tar", "set/a.parquet", "set/a.arrow"}
 
 
-@contextmanager
-def fed(pipe: Path) -> Iterator[None]:
-    """Let whoever opens the pipe find its end, so that nobody waits."""
-    done = threading.Event()
-
-    def feed() -> None:
-        while not done.is_set():
-            os.close(os.open(pipe, os.O_WRONLY))
-
-    thread = threading.Thread(target=feed)
-    thread.start()
-    yield
-    done.set()
-    end = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    thread.join()
-    os.close(end)
-
-
-@pytest.mark.parametrize("name", READ_WHOLE)
-def test_pipes_and_devices_are_refused(tmp_path: Path, name: str) -> None:
-    (tmp_path / "set").mkdir()
-    path = tmp_path / name
-    os.mkfifo(path)
-    with fed(path):
-        pipe = refusal(READ_WHOLE[name], path, kind=(ValueError, OSError))
-    path.unlink()
-    path.symlink_to("/dev/null")
-    device = refusal(READ_WHOLE[name], path, kind=(ValueError, OSError))
-    for text in (pipe, device):
-        assert re.search("is not a (regular file|dataset|file)|Too many levels of symbolic links", text)
+@pytest.mark.parametrize("name", WRITERS)
+def test_nothing_is_written_through_a_link_out_of_a_run(copy_of: Copy, tmp_path: Path, name: str) -> None:
+    run, outside = copy_of("ar", "run"), tmp_path / "outside"
+    link = run / name
+    link.parent.mkdir(exist_ok=True)
+    shutil.move(link, outside) if link.is_dir() else outside.mkdir()
+    (outside / "step-99999999.json").touch()
+    before = sorted(outside.rglob("*"))
+    link.symlink_to(outside)
+    assert refusal(WRITERS[name], run).startswith(f"{link} is a link to {outside}, outside of {run}; ")
+    assert sorted(outside.rglob("*")) == before
+    link.unlink()
+    shutil.move(outside, run / "inside")
+    link.symlink_to(run / "inside")
+    assert own_folder(run, name) == link
 
 
-@pytest.mark.parametrize("name", [each for each in READ_WHOLE if each not in READ_IN_PART])
-def test_files_of_a_terabyte_are_refused_before_they_are_read(tmp_path: Path, name: str) -> None:
-    (tmp_path / "set").mkdir()
-    (tmp_path / name).touch()
-    os.truncate(tmp_path / name, 2**40)
-    signal.signal(signal.SIGALRM, lambda *signal: pytest.fail("it is read"))
-    signal.alarm(60)
-    text = refusal(READ_WHOLE[name], tmp_path / name)
-    signal.alarm(0)
-    assert "bytes, above the limit of" in text
+def test_nor_in_a_folder_of_runs(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/folder.lock").touch()
+    (tmp_path / "out/lr-0.1").symlink_to(tmp_path)
+    assert "outside of" in refusal(folder_of_runs(tmp_path / "out", {}, "search").__enter__)
+
+
+BYTES = os.fsdecode(b"r\xff")
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("out", lambda: isopix.pretrain("igpt.digits", out=BYTES, **CPU)),
+        ("out", lambda: isopix.report("run", out=Path(BYTES) / "page.html")),
+        ("data", lambda: isopix.pretrain("igpt.digits", data=BYTES, out="run", **CPU)),
+        ("settings", lambda: isopix.pretrain("igpt.digits", f"data.source={BYTES}", out="run", **CPU)),
+        ("plugin", lambda: load_plugin(f"{BYTES}.py")),
+        ("a class of dataset 'photos'", lambda: with_class_names(Source("photos", SPLITS, (), ""))),
+    ],
+)
+def test_a_name_that_no_record_can_hold_is_refused_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, call: Callable[[], object]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path(f"{BYTES}.py").touch()
+    assert refusal(call).startswith(f"{name} is not UTF-8: ")
+    assert len(list(tmp_path.iterdir())) == 1
+    Path(BYTES).mkdir()
+    monkeypatch.chdir(BYTES)
+    assert refusal(isopix.list_models).startswith("the current folder is not UTF-8: ")
+
+
+SPLITS = {"train": SourceSplit(1, lambda start, stop: (), str, np.array([BYTES], object))}
+
+
+@pytest.mark.parametrize("length", [201, 245, 250, 255, 256])
+def test_a_long_name_of_out_is_refused_first_and_by_itself(tmp_path: Path, length: int) -> None:
+    out = tmp_path / ("é" + "x" * (length - 2))
+    for verb in (isopix.report, isopix.pretrain):
+        with pytest.raises(ValueError, match=f"^out is {out.name}, a name of {length} bytes; allowed"):
+            verb("igpt.digits", out=out)
+    assert not any(tmp_path.iterdir())

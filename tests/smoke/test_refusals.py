@@ -22,7 +22,7 @@ OPTIONS = (
     "--no-compile, --seed, --nearest, --device, --plugin, --json"
 )
 BLOCK = "kind, norm, heads, attention_bias, qkv_bias, dropout, attention_dropout, mlp"
-NO_CLASSES = "dataset 'flat' has none in train, validation, test: in a folder, put images of each class in"
+NO_CLASSES = "dataset 'flat' has none in train, validation, test: in a folder, put each class in a"
 NEW = "pretrain igpt.digits --out r"
 STUDY = "study inductive-bias --out r"
 CHECKPOINT = "ar/checkpoints/step-00000002"
@@ -110,6 +110,7 @@ REFUSED = {
     "probe ar --layer 7": "--layer 7 does not exist; layers are 0 to 1",
     "probe ar --method svm": "--method is 'svm'; allowed: adam, knn, lbfgs, ridge, sgd",
     "probe cats": "needs training images of two classes; those of dataset 'single' are all of cats",
+    "probe ar data.rows=4": "images of 4 x 8 pixels; this model reads 8 x 8",
     "low-data ar batch_size=4 --labels 1": (
         "'batch_size=4' is a fine-tuning setting; it needs --finetune-steps above 0"
     ),

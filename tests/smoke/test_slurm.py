@@ -102,7 +102,7 @@ OWN = ["data.source=nowhere", "--plugin none.py", "--devices 8"]  # words of the
         ("timout_min=9", "submitit does not accept these parameters: Unknown argument 'timout_min'"),
         ("gpus_per_node=8 tasks_per_node=2", "tasks_per_node is 2 and gpus_per_node 8; each process"),
         ("cluster=moon", "cluster is 'moon'; allowed: slurm, local"),
-        ("partition", "'partition' is not a setting; write path=value"),
+        ("partition", "'partition' is not a setting; write name=value"),
     ],
 )
 def test_what_is_wrong_is_said_before_submission(isopix: Run, words: str, expected: str) -> None:

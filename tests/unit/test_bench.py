@@ -22,6 +22,7 @@ def run(monkeypatch: pytest.MonkeyPatch, out: Path, *names: str) -> tuple[object
     return stop.value.code, json.loads(out.read_text())["benchmarks"]
 
 
+@pytest.mark.integration
 def test_every_comparison_is_checked_and_in_file_and_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -42,6 +43,7 @@ def test_every_comparison_is_checked_and_in_file_and_table(
     assert "Peak memory" in out
 
 
+@pytest.mark.integration
 def test_a_benchmark_whose_check_fails_is_not_timed_and_the_others_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,13 +27,14 @@ from isopix.data.sources.base import (
     joined,
     with_class_names,
 )
-from isopix.data.sources.split_names import SPLIT_WORDS, by_split, words_of
+from isopix.data.sources.split_names import by_split, split_of, words_of
 from isopix.storage.arrays import read_arrays
 from isopix.storage.provenance import hash_files, hash_tree
 
 CLASS_NAMES = "class_names"  # an array of an .npz file
 TRAIN = "_trX.npy"  # how OpenAI's one file that is required ends
 PARTS: dict[SplitName, str] = {"train": "tr", "validation": "va", "test": "te"}
+LABELS = {"x": "y", "images": "labels"}  # the word in the name of an array of labels, by that of images
 PALETTES = ("kmeans_centers.npy", "palette.npz")  # OpenAI's, with colors in [-1, 1], and isopix's
 
 ColorTable = NDArray[np.uint8]  # [K 3]
@@ -41,9 +42,8 @@ ArrayFile = tuple[IO[bytes], tuple[tuple[int, ...], bool, np.dtype[Any]]]
 
 
 def read_npz(path: Path, options: ReadOptions) -> Source:
-    """Read the arrays x_train and y_train, those of other splits (`by_split`), and class_names; or x and y.
-
-    Images are uint8 [n H W], [n H W 1], [n H W 3] or [n H W 4], or uint16 [n H W]; labels [n].
+    """Read the arrays x_train and y_train, or train_images and train_labels, and so on (`by_split`); or x
+    and y; and class_names. Images are uint8 [n H W], [n H W 1], [n H W 3] or [n H W 4], or uint16 [n H W].
     """
     with naming(f"dataset file {path}"), np.load(regular(path), allow_pickle=False) as arrays:
         pairs = _pairs_of_arrays(arrays.files)
@@ -63,14 +63,13 @@ def read_npz(path: Path, options: ReadOptions) -> Source:
 
 def _pairs_of_arrays(names: Sequence[str]) -> dict[str, str]:
     """Return the name of the labels, empty without them, for that of each array of images."""
-    lower, found = {each.lower(): each for each in names}, dict[str, str]()
-    for name in names:
-        words = [each.lower() for each in words_of(name)]
-        if words[:1] == ["x"] and SPLIT_WORDS.keys() >= {*words[1:]}:
-            found[name] = lower.get(f"y{name[1:].lower()}", "")
-    if not found:
-        raise ValueError(f"it has no array x_train of images; its arrays: {', '.join(names)}")
-    return found
+    lower = {each.lower(): each for each in names}
+    for images, labels in LABELS.items():
+        others = {name: [each for each in words_of(name) if not split_of(each)] for name in names}
+        found = [name for name, words in others.items() if [each.lower() for each in words] == [images]]
+        if found:
+            return {each: lower.get(each.lower().replace(images, labels), "") for each in found}
+    raise ValueError(f"it has no array x_train of images; its arrays: {', '.join(names)}")
 
 
 def _npz_split(path: Path, name: str, labels_name: str, arrays: Mapping[str, NDArray[Any]]) -> SourceSplit:
@@ -116,7 +115,7 @@ def read_codes(path: Path, options: ReadOptions) -> Source:
     found = [path] if path.is_file() else sorted(path.glob(f"*{TRAIN}"))
     first = found[0]
     if len(found) > 1 or not first.name.endswith(TRAIN):
-        raise ValueError(f"{path} is not one dataset of codes; give the one file of it named *{TRAIN}")
+        raise ValueError(f"{path} is not a dataset; give one file named *{TRAIN}, or an .npz file")
     prefix, palette = first.name.removesuffix(TRAIN), _palette_beside(path)
     if palette is None:
         raise ValueError(f"{first.parent} has no {' or '.join(PALETTES)}, the palette of {first.name}")

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isopix.core import choices
-from isopix.core.text import command_line, did_you_mean, normal_form, similar_paths
+from isopix.core.text import command_line, did_you_mean, normal_form, require_utf8, similar_paths
 from isopix.data.augment import AugmentationSpec
 from isopix.data.decode import RawImage
 from isopix.data.file_hashes import hash_names
@@ -193,6 +193,8 @@ def with_class_names(source: Source, names: Iterable[str] = ()) -> Source:
     if keys and isinstance(keys[-1], int) and keys[-1] >= len(keys):
         numbers = f"{len(keys):,} different numbers from {keys[0]} to {keys[-1]}"
         notes.append(f"labels of dataset '{source.name}' are {numbers}; each is a class of that name")
+    for each in (*classes, *map(str, keys)):
+        require_utf8(f"a class of dataset '{source.name}'", each)
     index = {key: i for i, key in enumerate(keys)}
     indices = {name: np.array([index[each] for each in own], np.int64) for name, own in found.items()}
     return replace(

@@ -23,7 +23,7 @@ from isopix.data.sources.base import (
 )
 from isopix.data.sources.entries import entries_below, suffix_of, unread_files
 from isopix.data.sources.labels import METADATA, read_metadata
-from isopix.data.sources.split_names import NamedSplits, by_split, named_split
+from isopix.data.sources.split_names import READINGS, NamedSplits, by_split, named_split, splits_named
 
 MAX_LISTED = 5  # folders in a note
 
@@ -39,18 +39,26 @@ def read_folder(root: Path, options: ReadOptions) -> Source:
     entries = list(entries_below(root))
     folders = _by_folder(entries)
     found = by_split(sorted(folders), root, options.splits)
-    classes = {split: _by_class(root, folders, _class_folders(found, split)) for split in found}
+    if options.splits == "auto" and options.label_column is None:
+        _require_one_level(root, found)
+    places = _class_folders({split: _class_paths(found, split) for split in found})
+    classes = {split: _by_class(root, folders, places[split]) for split in found}
     images = {split: _interleave(classes[split]) for split in SPLIT_NAMES if split in found}
     names = [name for own, _ in images.values() for name in own]
     empty = _empty_folders(entries, names)
-    lost = {each.split for each in map(named_split, empty) if each and options.splits != "none"} - {*found}
+    lost = splits_named(map(named_split, empty)) - {*found} if options.splits != "none" else set()
     if lost or not names:
         of = f" of {min(lost)}" if lost else ""
-        raise ValueError(f"folder {root} has no images{of}; allowed suffixes: {' '.join(image_suffixes())}")
+        unread = "".join(f"; {each}" for each in unread_files(root, entries, names))
+        suffixes = " ".join(image_suffixes())
+        raise ValueError(f"folder {root} has no images{of}; allowed suffixes: {suffixes}{unread}")
     metadata = [each for each in entries if each.rpartition("/")[2] == METADATA]
-    notes = [f"{each} may hold labels; data.label_column=NAME reads a column of it" for each in metadata[:1]]
+    notes = [f"{each} may hold labels; data.label_column=NAME chooses its column" for each in metadata[:1]]
     if options.label_column is not None:
-        known = read_metadata(root, metadata, options.label_column, options.image_column)
+        columns = (options.label_column, options.image_column, options.splits)
+        known = read_metadata(root, metadata, *columns)
+        if known and not known.keys() & {*names}:
+            raise ValueError(f"{root / metadata[0]} has no path of an image; its first is {min(known)!r}")
         images = {split: (own, [*map(known.get, own)]) for split, (own, _) in images.items()}
         names, notes = [*names, *metadata], []
     notes += unread_files(root, entries, names)
@@ -97,8 +105,29 @@ def _by_folder(entries: Iterable[str]) -> Images:
     return images
 
 
-def _class_folders(found: NamedSplits, split: SplitName) -> dict[str, str]:
-    """Return the class of each folder of a split: the first folder on its path, empty if there is none.
+def _require_one_level(root: Path, found: NamedSplits) -> None:
+    every = [each for own in found.values() for each in own.values() if each]
+    above, below = {each.above for each in every}, {each.below.partition("/")[0] for each in every} - {""}
+    if len(above) > 1 and len(below) > 1:
+        levels = f"above its folders of splits ({max(above)}) and below them ({min(below)}/)"
+        raise ValueError(f"{root} has folders {levels}; {READINGS.format('classes are those above')}")
+
+
+def _class_folders(paths: Mapping[SplitName, Mapping[str, str]]) -> dict[SplitName, dict[str, str]]:
+    """Return the class of each folder: the first one on its path that not all have in common, else the first
+    one; empty if there is none.
+    """
+    parts = [path.split("/") for own in paths.values() for path in own.values()]
+    levels = enumerate(zip(*parts, strict=False))
+    level = next((i for i, names in levels if len({*names}) > 1 and "" not in names), 0)
+    return {
+        split: {folder: path.split("/")[level] for folder, path in own.items()}
+        for split, own in paths.items()
+    }
+
+
+def _class_paths(found: NamedSplits, split: SplitName) -> dict[str, str]:
+    """Return the path of each folder of a split, in which there may be that of a class.
 
     Folders that hold all splits, and those that name the split, are left out: also one in it of the same
     name, as archives unpack, if all images are in it.
@@ -112,7 +141,7 @@ def _class_folders(found: NamedSplits, split: SplitName) -> dict[str, str]:
     parts = tuple({each.part for each in every if each.split == split})
     if len(parts) == 1 and all(path.startswith(parts) for path in paths.values()):
         paths = {folder: path.partition("/")[2] for folder, path in paths.items()}
-    return {folder: path.partition("/")[0] for folder, path in paths.items()}
+    return paths
 
 
 def _by_class(root: Path, images: Images, class_of: Mapping[str, str]) -> Images:

@@ -11,6 +11,7 @@ from pyarrow import csv, types
 
 from isopix.core.files import MAX_BYTES, regular
 from isopix.core.text import count_of, naming, normal_form
+from isopix.data.sources.split_names import SPLIT_COLUMNS, SplitReading, require_one_split
 
 LABEL_NAMES = ("label", "labels", "fine_label", "cls", "class", "target", "category")  # by preference
 MAX_CLASSES = 100_000  # ImageNet-21k has 21,843
@@ -30,7 +31,7 @@ def find_label(
     columns = [field.name for field in schema if _may_be_label(field.type)]
     if wanted is not None:
         if wanted not in columns:
-            raise ValueError(f"{where} has no column '{wanted}' of labels; allowed: {', '.join(columns)}")
+            raise ValueError(f"{where} has no column '{wanted}' of labels; columns: {', '.join(columns)}")
         return wanted, ()
     named = [name for name in LABEL_NAMES if name in (typed or columns)]
     label = next(iter(named or (typed if len(typed) == 1 else ())), None)
@@ -70,7 +71,9 @@ def class_keys(labels: Collection[Any], names: Sequence[str]) -> Sequence[Any]:
     return keys
 
 
-def read_metadata(root: Path, files: Iterable[str], label: str, image: str | None) -> dict[str, object]:
+def read_metadata(
+    root: Path, files: Iterable[str], label: str, image: str | None, reading: SplitReading
+) -> dict[str, object]:
     """Return the label of each image in the files metadata.csv of a folder, by path: their column `label`,
     and `image` of paths from the file's folder on, `file_name` as in Hugging Face's imagefolder by default.
     """
@@ -80,8 +83,10 @@ def read_metadata(root: Path, files: Iterable[str], label: str, image: str | Non
         with naming(f"file {root / file}"):
             source = regular(root / file, MAX_BYTES)
             table = csv.read_csv(source, None, csv.ParseOptions(newlines_in_values=True), values)
+            for column in SPLIT_COLUMNS & {*table.column_names} if reading == "auto" else ():
+                require_one_split(f"column '{column}'", table[column].to_pylist())
             if missing := {label, image}.difference(table.column_names):
-                raise ValueError(f"it has no column '{min(missing)}' of {', '.join(table.column_names)}")
+                raise ValueError(f"no column '{min(missing)}'; columns: {', '.join(table.column_names)}")
         folder = file.removesuffix(METADATA)
         paths = (normpath(f"{folder}{each}") for each in table[image].to_pylist())
         labels |= zip(paths, table[label].to_pylist(), strict=True)

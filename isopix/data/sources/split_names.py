@@ -1,5 +1,6 @@
 """Which split the name of a folder, a file or an array says, by one table of words."""
 
+import os
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -20,10 +21,11 @@ SPLIT_WORDS: dict[str, SplitName] = {
     "test": "test",
     "testing": "test",
 }
+SPLIT_COLUMNS = {"split", "Split", "subset", "partition"}  # of tables whose rows may name splits
 # Words end at all but letters, and before the capital in trainA.
 WORD_BORDER = re.compile(r"[\W\d_]+|(?<=[a-z])(?=[A-Z])")
 
-READINGS = "allowed: data.splits=names ({}), data.splits=none (no name is read as a split), or other names"
+READINGS = "set data.splits=names ({}) or data.splits=none (one training split), or rename them"
 
 
 class NamedSplit(NamedTuple):
@@ -44,29 +46,43 @@ def words_of(name: str) -> list[str]:
     return list(filter(None, WORD_BORDER.split(name)))
 
 
-def named_split(path: str) -> NamedSplit | None:
+def split_of(word: str) -> SplitName | None:
+    """Return the split that a word means, such as `Train` or `trainset`."""
+    return SPLIT_WORDS.get(word.lower().removesuffix("set"))
+
+
+def named_split(path: str, above: str = "") -> NamedSplit | None:
     """Return the split that the first part of a path with a split's word names, by the last word in it.
 
-    A path is of folders, which end in a slash, and of a file or an array if the last part does not.
+    A path is of folders, which end in a slash, and of a file or an array if the last part does not. What is
+    `above` names none.
     """
-    above = ""
-    for part in re.findall("[^/]+/?", path):
-        words = [each for each in words_of(part) if each.lower() in SPLIT_WORDS]
-        if words:
+    for part in re.findall("[^/]+/?", path.removeprefix(above)):
+        words = list(filter(split_of, words_of(part)))
+        if words and (split := split_of(words[-1])):
             wording = re.sub(r"\d", "", part) if part.endswith("/") else words[-1]
             below = path.removeprefix(above + part)
-            return NamedSplit(SPLIT_WORDS[words[-1].lower()], above, part, below, wording)
+            return NamedSplit(split, above, part, below, wording)
         above += part
     return None
+
+
+def splits_named(named: Iterable[NamedSplit | None]) -> set[SplitName]:
+    """Return the splits that are named."""
+    return {each.split for each in named if each}
 
 
 def by_split(paths: Iterable[str], where: Path, reading: SplitReading) -> NamedSplits:
     """Return the paths of each split, without those that name none; all as train if none of them does.
 
-    Raises ValueError if no split is train; and in the reading `auto`, if only some paths name a split, or if
-    one split has two wordings.
+    A folder that holds all of the splits names none. Raises ValueError if no split is train; and in the
+    reading `auto`, if only some paths name a split, or if one split has two wordings.
     """
     named = {each: None if reading == "none" else named_split(each) for each in paths}
+    shared = os.path.commonprefix([*filter(None, named)])  # noqa: RUF071  up to its last slash
+    inside = {each: named_split(each, shared[: shared.rfind("/") + 1]) for each in named}
+    if reading != "none" and {"train"} < splits_named(inside.values()):
+        named = inside
     if reading == "auto":
         _require_one_reading(named, where)
     found: NamedSplits = {}
@@ -74,8 +90,17 @@ def by_split(paths: Iterable[str], where: Path, reading: SplitReading) -> NamedS
         if each is not None:
             found.setdefault(each.split, {})[path] = each
     if found and "train" not in found:
-        raise ValueError(f"{where} has no split train, only {', '.join(sorted(found))}")
+        way = "data.splits=none reads all as training images"
+        raise ValueError(f"{where} has no split train, only {', '.join(sorted(found))}; {way}")
     return found or {"train": named}
+
+
+def require_one_split(where: str, names: Iterable[object]) -> None:
+    """Raise ValueError if the folders or the rows of a file name several splits."""
+    found = sorted(splits_named(named_split(str(each)) for each in names))
+    if len(found) > 1:
+        ways = "data.splits=none (one split), or a file or folder for each"
+        raise ValueError(f"{where} has the splits {' and '.join(found)}; allowed: {ways}")
 
 
 def _require_one_reading(named: Mapping[str, NamedSplit | None], where: Path) -> None:
@@ -84,11 +109,11 @@ def _require_one_reading(named: Mapping[str, NamedSplit | None], where: Path) ->
         other = first.setdefault(each.split, each)
         if each.wording != other.wording:
             names = f"{other.above}{other.part} and {each.above}{each.part}"
-            readings = READINGS.format(f"both are {each.split}")
+            readings = READINGS.format(f"reads both as {each.split}")
             raise ValueError(f"{where} has {names}, two names of the split {each.split}; {readings}")
     # What lies in the folder itself ("") is no class beside the folders of splits.
     others = [path for path, each in named.items() if each is None and path]
     if first and others:
-        one, readings = next(iter(first.values())), READINGS.format("the others are left out")
-        names = f"{one.above}{one.part}, which may be a split, and {min(others)}, which names none"
+        one, readings = next(iter(first.values())), READINGS.format("leaves out the others")
+        names = f"{one.above}{one.part}, which names a split, and {min(others)}, which does not"
         raise ValueError(f"{where} has {names}; {readings}")

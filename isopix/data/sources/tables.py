@@ -32,6 +32,7 @@ from isopix.data.sources.base import (
 )
 from isopix.data.sources.folder import has_images
 from isopix.data.sources.labels import find_label
+from isopix.data.sources.split_names import SPLIT_COLUMNS, require_one_split
 from isopix.storage.atomic import read_json
 
 ROWS_PER_BATCH = 256  # of Parquet, read at a time
@@ -91,6 +92,10 @@ def splits_of(
 ) -> tuple[dict[SplitName, SourceSplit], Columns]:
     """Return the splits, and the columns of the first table. Raises ValueError if images are in another."""
     first = _columns(tables["train"][0], options)
+    for table in chain(*tables.values()) if options.splits == "auto" else ():
+        for column in SPLIT_COLUMNS & {*table.schema.names}:
+            values = chain(*(each.unique().to_pylist() for each in table.values(column, 0, table.num_rows)))
+            require_one_split(f"column '{column}' of {table.path}", values)
     for table in chain(*tables.values()):
         names = _class_names(table, first.label)
         if _image_column(table, options) != first.image or names not in ((), first.names):

@@ -5,10 +5,12 @@ import os
 import re
 import tarfile
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import chain, groupby
 from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -28,11 +30,12 @@ from isopix.data.sources.base import (
 )
 from isopix.data.sources.folder import has_images
 from isopix.data.sources.labels import LABEL_NAMES, label_of
+from isopix.data.sources.split_names import require_one_split
 
 CLASS_NAMES = "classnames.txt"  # beside the shards, one a line, as CLIP benchmark's datasets have it
 TAR_NAME = re.compile(r"[^.].*\.(tar|tar\.gz|tgz|tar\.bz2|tar\.xz|tar\.zst)", re.IGNORECASE)
 
-MAX_LABEL = 2**20  # bytes of a label file, or of the JSON of a sample
+MAX_LABEL = 2**20  # bytes of a file of a label, or of the fields of a sample
 
 Parts = dict[str, tarfile.TarInfo]  # the files of a sample by what follows the first dot of their names
 
@@ -53,7 +56,20 @@ def read_tar(path: Path, options: ReadOptions) -> Source:
         with naming(f"file {class_names} of class names"):
             classes = read_regular(class_names).decode().splitlines()
     read = chain(*files.values(), [class_names] if classes else [])
-    return source_of_files(path, read, splits, classes, options)
+    source = source_of_files(path, read, splits, classes, options)
+    unread = () if source.classes or options.label_column else _unread_labels(files["train"][0])
+    return replace(source, notes=(*source.notes, *unread))
+
+
+def _unread_labels(path: Path) -> Iterator[str]:
+    """Yield a note of what may be labels, fields and folders, beside the first sample of a file."""
+    with _open(path) as archive:
+        key, parts = next(_samples(archive), ("", {}))
+        fields = _fields(archive, parts)
+    if names := ", ".join(name for name, each in fields.items() if label_of(each) is not None):
+        yield f"no labels are read; fields that may hold labels: {names}; data.label_column=NAME chooses one"
+    if "/" in key:
+        yield f"no labels are read; folders in tar files, as {key.rpartition('/')[0]}, are none; unpack them"
 
 
 def _shard(path: Path, options: ReadOptions) -> SourceSplit:
@@ -68,6 +84,8 @@ def _shard(path: Path, options: ReadOptions) -> SourceSplit:
             starts.append(0 if image is None else image.offset_data)
             sizes.append(0 if image is None else image.size)
             labels.append(label)
+        if options.splits == "auto":
+            require_one_split("it", {name[: name.rfind("/") + 1] for name in names})
 
     def read_range(start: int, stop: int) -> Iterator[bytes]:
         with naming(f"tar file {path}"), open_file(path) as file:
@@ -83,7 +101,7 @@ def _shard(path: Path, options: ReadOptions) -> SourceSplit:
 
 def _open(path: Path) -> tarfile.TarFile:
     if not path.name.lower().endswith(".tar"):
-        raise ValueError("it is compressed, so that no image can be read by itself; unpack it (gunzip)")
+        raise ValueError("it is compressed; decompress it, as with gunzip")
     return tarfile.open(regular(path), "r:")
 
 
@@ -129,20 +147,26 @@ def _image(key: str, parts: Parts, wanted: str | None) -> tarfile.TarInfo | None
 
 
 def _label(archive: tarfile.TarFile, parts: Parts, wanted: str | None) -> int | str | None:
-    kind = "cls" if "cls" in parts and wanted is None else "json"
-    file = archive.extractfile(parts[kind]) if kind in parts else None
-    if file is None:
-        return None
-    with naming(f"file '{parts[kind].name}'"):
-        if parts[kind].size > MAX_LABEL:
-            raise ValueError(f"it has {parts[kind].size:,} bytes, above the limit of {MAX_LABEL:,}")
-        text = file.read().decode().strip()
-        if kind == "cls":
-            return int(text) if re.fullmatch(r"[-+]?\d{1,18}", text) else text or None
-        fields = json.loads(text)
-    names = (wanted,) if wanted else LABEL_NAMES
-    labels = [label_of(fields.get(name)) for name in names] if isinstance(fields, dict) else []
+    if wanted is None and "cls" in parts:
+        is_number = re.compile(r"[-+]?\d{1,18}").fullmatch
+        return _parsed(archive, parts["cls"], lambda text: int(text) if is_number(text) else text or None)
+    fields = _fields(archive, parts)
+    labels = (label_of(fields.get(name)) for name in ((wanted,) if wanted else LABEL_NAMES))
     return next((each for each in labels if each is not None), None)
+
+
+def _fields(archive: tarfile.TarFile, parts: Parts) -> dict[str, Any]:
+    fields = _parsed(archive, parts["json"], json.loads) if "json" in parts else {}
+    return fields if isinstance(fields, dict) else {}
+
+
+def _parsed(archive: tarfile.TarFile, member: tarfile.TarInfo, parse: Callable[[str], Any]) -> Any:
+    file = archive.extractfile(member)
+    assert file is not None, "it is a regular file"
+    with naming(f"file '{member.name}'"):
+        if member.size > MAX_LABEL:
+            raise ValueError(f"it has {member.size:,} bytes, above the limit of {MAX_LABEL:,}")
+        return parse(file.read().decode().strip())
 
 
 READERS["tar"] = Reader(lambda path: not has_images(path) and bool(files_below(path, TAR_NAME)), read_tar)

@@ -28,7 +28,7 @@ from isopix.runs.series import lr_grid
 from isopix.runs.start import with_absolute_paths
 from isopix.storage.atomic import LOCK_FILE, exclusive_lock, read_json, write_json
 from isopix.storage.provenance import with_provenance
-from isopix.storage.run_folder import require_new
+from isopix.storage.run_folder import own_folder, require_new
 from isopix.studies.executor import Submit, in_processes, run_all, slots_on
 from isopix.studies.inductive_bias.claims import evaluate_trials
 from isopix.studies.inductive_bias.contrasts import MAIN_BLOCKS
@@ -143,6 +143,7 @@ class Study:
     def create(cls, path: Path, planned: StudyPlan) -> Iterator["Study"]:
         """Write the plan and yield the study, for one process at a time."""
         path.mkdir(parents=True, exist_ok=True)
+        own_folder(path)
         with exclusive_lock(path, "study"):
             study = cls.from_plan(path, planned)  # after another process, which may have extended it
             for folder in ("trials", "results"):

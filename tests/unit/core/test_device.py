@@ -58,6 +58,7 @@ def printed(program: str) -> int:
     return int(subprocess.run([sys.executable, "-c", program], capture_output=True, check=True).stdout)
 
 
+@pytest.mark.integration
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="of glibc")
 def test_freed_memory_is_used_again_without_new_pages() -> None:
     new_pages, reused = (printed(FAULTS.format(call=call)) for call in ("", "reuse_freed_memory()"))

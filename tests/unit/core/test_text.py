@@ -1,12 +1,22 @@
 """Text of foreign origin is displayed, and never acts."""
 
+import csv
+import io
 import sys
 import unicodedata
 from pathlib import Path
 
 import pytest
 
-from isopix.core.text import Table, count_of, format_duration, printable, similar_paths, spell_duration
+from isopix.core.text import (
+    Table,
+    count_of,
+    csv_text,
+    format_duration,
+    printable,
+    similar_paths,
+    spell_duration,
+)
 
 
 @pytest.mark.parametrize(
@@ -29,6 +39,13 @@ def test_every_character_is_one_line_that_can_be_encoded_and_controls_nothing() 
         assert shown.encode()
         assert all(unicodedata.category(each) not in {"Cc", "Cs", "Zl", "Zp"} for each in shown)
         assert not directions & {unicodedata.bidirectional(each) for each in shown}
+
+
+def test_no_value_of_a_csv_file_is_a_formula() -> None:
+    texts = ["=1+1", "+1", "-1", "@x", "\t=1", "\r=1", "\uff1d1", "a\n=1", 'a",=1', None]
+    read = list(csv.reader(io.StringIO(csv_text([texts, [-1, -1.5]]), newline="")))
+    shown = ["'=1+1", "'+1", "'-1", "'@x", r"\x09=1", r"\x0d=1", "'\uff1d1", r"a\x0a=1", 'a",=1', ""]
+    assert read == [shown, ["-1", "-1.5"]]
 
 
 def test_durations() -> None:

@@ -133,11 +133,14 @@ def test_samples_that_make_dark_images_are_noted_and_those_of_8_bits_refused() -
     dark = "16-bit images are dark: their largest sample is 4,660 of 65,535; "
     assert range_note(twelve)[0].startswith(dark)
     color = _png(2, 1, 16, 2, b"\0" + struct.pack(">6H", 255, 0, 0, 256, 0, 0))
-    assert "sample is 511 of 65,535; data.white=511 makes gray images" in range_note([color])[0]
-    light = (([SAMPLES[None]], None), (twelve, 4095), ([b"", GRAY, NOISE], None))
+    assert "sample is 511 of 65,535; data.white=511 sets white in gray images" in range_note([color])[0]
+    clear = _png(1, 1, 16, 6, b"\0" + struct.pack(">4H", 17, 0, 0, 65_535))  # opaque
+    assert range_note(twelve, 255)[0].endswith("data.white=255 become white; the largest is 4,660")
+    light = (([SAMPLES[None]], None), (twelve, 4660), ([b"", GRAY, NOISE], None))
     assert [range_note(*each) for each in light] == [(), (), ()]
-    with pytest.raises(ValueError, match=r"no sample above 17 would be black; data.white=255 makes"):
-        range_note([SAMPLES[None, :2]])
+    for black, largest in ((SAMPLES[None, :2].astype(np.int32), 17), (clear, 255)):
+        with pytest.raises(ValueError, match=rf"no sample above {largest} would be black; data.white=255"):
+            range_note([black])
 
 
 def _scans(count: int, comment: bytes = b"", end: bytes = b"") -> bytes:

@@ -60,10 +60,10 @@ CASES: list[tuple[Fields, str | None, list[int] | None, tuple[str, ...], str]] =
     ({"label": [2.0, 0.0, 1.0, 0.0]}, None, [2, 0, 1, 0], ("0", "1", "2"), ""),
     ({"label": [True, False, True, True]}, None, [1, 0, 1, 1], ("False", "True"), ""),
     ({"label": PETS, "kind": TWICE}, "kind", TWICE, ("0", "1", "2", "3"), ""),
-    ({"image_id": IDS, "pet": PETS}, None, None, (), "no labels are read; columns that may hold labels: ima"),
+    ({"image_id": IDS, "pet": PETS}, None, None, (), "that may hold labels: image_id, pet;"),
     ({"label": [1, None, 0, 0]}, None, None, (), "1 of 4 train images of dataset 'set' have no label"),
     ({"label": [1.5, 2.0, 1.0, 1.0]}, None, None, (), "1 of 4 train images of dataset 'set' have no label"),
-    ({"label": [[1], [2], [1], [2]], "pet": PETS}, None, None, (), "columns that may hold labels: pet;"),
+    ({"label": [[1], [2], [1], [2]], "pet": PETS}, None, None, (), "that may hold labels: pet;"),
 ]
 
 
@@ -77,7 +77,7 @@ def test_every_format_reads_the_same_values_as_labels(
     source = read(WRITERS[kind](tmp_path, fields), wanted or named)
     found = source.splits["train"].labels
     assert (None if found is None else found.tolist(), source.classes) == (labels, classes)
-    if kind == "Parquet":
+    if kind != "CSV":
         assert bool(source.notes) == bool(note)
         assert note in "".join(source.notes)
 
@@ -110,7 +110,7 @@ def test_labels_of_metadata_are_those_of_its_files_in_all_folders(tmp_path: Path
     (tmp_path / "train" / "metadata.csv").write_text("file_name,label\ncat/0.png,b\ndog/1.png,a\n")
     plain, named = read(tmp_path), read(tmp_path, "label")
     assert (plain.classes, named.classes) == (("cat", "dog"), ("a", "b"))
-    assert plain.notes[0] == "metadata.csv may hold labels; data.label_column=NAME reads a column of it"
+    assert plain.notes[0] == "metadata.csv may hold labels; data.label_column=NAME chooses its column"
     assert [each.labels.tolist() for each in named.splits.values()] == [[1, 0], [1]]
     (tmp_path / "metadata.csv").write_text("file_name,label\ntest/cat/2.png,c\n")
     assert read(tmp_path).content_hash == plain.content_hash
@@ -118,12 +118,12 @@ def test_labels_of_metadata_are_those_of_its_files_in_all_folders(tmp_path: Path
 
 
 REFUSED: list[tuple[str, str | None, str | None, str]] = [
-    ("Parquet", "breed", None, "has no column 'breed' of labels; allowed: label, pet"),
-    ("Parquet", "img", None, "has no column 'img' of labels; allowed: label, pet"),
+    ("Parquet", "breed", None, "has no column 'breed' of labels; columns: label, pet"),
+    ("Parquet", "img", None, "has no column 'img' of labels; columns: label, pet"),
     ("Parquet", None, "mask", "has no image column 'mask' of {bytes, path}"),
     ("tar", "breed", None, "column 'breed' of 'set' has no label for each training image"),
-    ("CSV", "pet", "name", "it has no column 'name' of file_name, label, pet"),
-    ("CSV", "pet", "label", "has no label for each training image"),
+    ("CSV", "pet", "name", "no column 'name'; columns: file_name, label, pet"),
+    ("CSV", "pet", "label", "metadata.csv has no path of an image; its first is '1'"),
     ("CSV", None, "label", "has no columns that data.label_column or data.image_column names"),
     ("npz", "label", None, "'set' has no columns that data.label_column or data.image_column names"),
 ]
@@ -136,6 +136,18 @@ def test_a_column_that_is_not_there_is_refused(
     np.savez(tmp_path / "set.npz", x_train=np.zeros((2, 4, 4), np.uint8), y_train=[0, 1])
     path = WRITERS[kind](tmp_path, {"label": TWICE, "pet": PETS}) if kind in WRITERS else tmp_path / "set.npz"
     assert message in refusal(lambda: load(path, label_column=label, image_column=image))
+
+
+@pytest.mark.parametrize("kind", ["Parquet", "CSV", "tar"])
+def test_splits_of_rows_and_inside_of_tar_files_are_refused_or_one(tmp_path: Path, kind: str) -> None:
+    folders = [(f"a-{name}/{i}.png", IMAGES[i]) for i, name in enumerate(["train", "test"] * 2)]
+    rows = {"pet": PETS, "split": ["train", "TEST"] * 2}
+    path = write_tar(tmp_path / "a.tar", folders) if kind == "tar" else WRITERS[kind](tmp_path, rows)
+    column = "pet" if kind == "CSV" else None
+    assert "has the splits test and train; allowed: data.splits=none" in refusal(read, path, column)
+    source = find_reader(str(path), ReadOptions(splits="none", label_column=column))()
+    assert source.splits["train"].num_images == 4
+    assert kind != "tar" or "folders in tar files, as a-train, are none; unpack them" in source.notes[0]
 
 
 def test_a_column_belongs_to_the_fingerprint_and_that_of_images_is_read(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from isopix.data.dataset import DataConfig, load_dataset
 from isopix.data.sources.base import Source
 from isopix.data.sources.entries import SYSTEM_NAMES
 from isopix.verbs.data import data_show
+from tests.unit.data.refusal import refusal
 from tests.unit.data.shards import encoded, table
 from tests.unit.data.test_sources import read
 
@@ -50,6 +51,7 @@ def test_all_other_files_and_folders_without_images_are_named(tmp_path: Path) ->
     notes = (f"files of {root} that are not read: {counts}", "no image is read from bird/, dog/")
     assert source.notes == notes
     assert data_show(root).warnings == notes
+    assert f"that are not read: 1 .heic {heif}" in refusal(read, root / "dog")
     assert load_dataset(DataConfig(source=str(root), rows=8, cols=8, holdout=0.0)).notes == notes
 
 

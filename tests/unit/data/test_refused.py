@@ -49,7 +49,7 @@ def _samples(*members: tuple[str, bytes]) -> Content:
 
 REFUSED: list[tuple[Content, str]] = [
     ({"notes.txt": b""}, "has no images; allowed suffixes: .apng "),
-    ({"test/a.png": b""}, "has no split train, only test"),
+    ({"test/a.png": b""}, "has no split train, only test; data.splits=none reads all"),
     ({"train/a.png": b"", "test/notes.txt": b""}, "has no images of test; allowed suffixes: "),
     (dict.fromkeys(["cat/a.png", "b.png"], b""), "images next to its sub-folders (b.png) and inside them"),
     ({"set.npz": {"x_test": IMAGES}}, "has no split train, only test"),
@@ -59,7 +59,7 @@ REFUSED: list[tuple[Content, str]] = [
     ({"set.npz": b"PK"}, "set.npz cannot be read: "),
     ({"a_trX.npy": CODES}, "has no kmeans_centers.npy or palette.npz"),
     (_codes(kmeans_centers=PALETTE * 2), "no colors [K 3] in the range of bytes"),
-    (_codes(b_trX=CODES), "is not one dataset of codes"),
+    (_codes(b_trX=CODES), "give one file named"),
     (_codes(a_trX=CODES[:, :16]), "images of 4 x 4 pixels; data.rows 8"),
     (_codes(a_trX=CODES * 1.0), "integers [n H*W]"),
     (_codes(a_trX=CODES + 4), "codes from 4 to 4; the palette has 4"),
@@ -69,7 +69,7 @@ REFUSED: list[tuple[Content, str]] = [
     ({"train-0.parquet": table(3), "train-1.parquet": table(3, image="x")}, "1.parquet has other columns"),
     (_samples(("a.png", b""), ("a.jpg", b"")), "sample 'a' has 2 images: png, jpg; allowed: one"),
     (_samples(("a.png", b""), ("a.json", b"[" * 10**5)), "file 'a.json' cannot be read"),
-    ({"train.tar.gz": gzip.compress(b"")}, "it is compressed, so that no image can be read by itself"),
+    ({"train.tar.gz": gzip.compress(b"")}, "it is compressed; decompress it"),
 ]  # fmt: skip
 
 

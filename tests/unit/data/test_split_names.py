@@ -52,7 +52,8 @@ def _shards(root: Path, names: str, kind: str) -> Path:
 
 def _arrays(root: Path, names: str) -> Path:
     images, labels = np.zeros((1, 4, 4), np.uint8), np.zeros(1, int)
-    arrays: dict[str, Any] = {each: labels if each[0].lower() == "y" else images for each in names.split()}
+    found = {each: each[0] in "yY" or "labels" in each for each in names.split()}
+    arrays: dict[str, Any] = {each: labels if of_labels else images for each, of_labels in found.items()}
     np.savez(root / "set.npz", **arrays)
     return root / "set.npz"
 
@@ -69,6 +70,7 @@ SHARDS: list[tuple[str, Sizes]] = [
     ("train-0 dev-0", TRAIN_VAL),
     ("x/default/partial-train/0000 x/default/partial-test/0000", TRAIN_TEST),
     ("test_images-train-0 test_images-test-0", TRAIN_TEST),  # the last of several words
+    ("training-kit/trainset-0 training-kit/Testset-0", TRAIN_TEST),  # in a folder of all splits
     ("latest-0 trained-0 contest-0 valley-0 device-0", {"train": 5}),
 ]
 
@@ -82,6 +84,10 @@ FOLDERS: list[tuple[str, Sizes, list[str]]] = [  # and the classes
     ("train/cat train/dog test/1.png", TWO_ONE, ["cat", "dog"]),  # test has no labels
     ("train/train train/cat test/train", TWO_ONE, ["cat", "train"]),  # as in CIFAR-100
     ("train/cat val/cat preview.png", TRAIN_VAL, ["cat"]),
+    ("train_data/train/b train_data/train/a train_data/test/a preview.png", TWO_ONE, ["a", "b"]),
+    ("set/train/dog/x set/train/cat/y set/test/dog/z", TWO_ONE, ["cat", "dog"]),
+    ("EuroSAT/sea EuroSAT/ice", {"train": 2}, ["ice", "sea"]),  # in a folder of all classes
+    ("cat/1.png cat/more/2.png", {"train": 2}, ["cat"]),
     ("cat dog latest contest", {"train": 4}, ["cat", "contest", "dog", "latest"]),
 ]  # fmt: skip
 
@@ -104,6 +110,7 @@ ARRAYS: list[tuple[str, Sizes, bool, str]] = [  # whether train has labels, and 
     ("x_train y_train x_val y_val", TRAIN_VAL, True, ""),
     ("x_train x_valid x_test", ALL, False, ""),
     ("X_train Y_train x_dev y_dev", TRAIN_VAL, True, ""),
+    ("train_images train_labels val_images mean", TRAIN_VAL, True, "mean"),
     ("xTrain yTrain", {"train": 1}, True, ""),
     ("x_train y_tran x_extra mean", {"train": 1}, False, "y_tran, x_extra, mean"),
 ]
@@ -120,10 +127,11 @@ def test_arrays_are_of_the_split_that_they_name(
 
 # What each of three readings gives: None is a refusal.
 AMBIGUOUS: list[tuple[str, str, str, Sizes]] = [
-    ("train/a dog/a", "train/, which may be a split, and dog/a/", "folder", {"train": 1}),
+    ("train/a dog/a", "train/, which names a split, and dog/a/", "folder", {"train": 1}),
     ("train/a val/a dev/a", "dev/ and val/, two names of the split validation", "folder", VAL_TWICE),
+    ("train/a train/b x/train/b", "has folders above its folders of splits (x/)", "folder", {"train": 3}),
     ("cats_train dogs_train", "cats_train/ and dogs_train/, two names", "folder", {"train": 2}),
-    ("Train-000 000", "Train-000.tar, which may be a split, and 000.tar", "tar", {"train": 1}),
+    ("Train-000 000", "Train-000.tar, which names a split, and 000.tar", "tar", {"train": 1}),
     ("train-0 val-0 dev-0", "dev-0.parquet and val-0.parquet, two names", "parquet", VAL_TWICE),
 ]  # fmt: skip
 
@@ -144,7 +152,7 @@ def test_what_has_two_readings_is_refused_with_both(
 
 def test_arrays_have_another_fingerprint_in_each_reading(tmp_path: Path) -> None:
     path = _arrays(tmp_path, "x_train x")
-    assert "x_train, which may be a split, and x, which names none" in refusal(_read, path)
+    assert "x_train, which names a split, and x, which does not" in refusal(_read, path)
     names, none = (load(path, splits=each, holdout=0.0) for each in ("names", "none"))
     assert (len(names.train), len(none.train), names.fingerprint == none.fingerprint) == (1, 2, False)
 

@@ -199,6 +199,7 @@ with peak_memory() as peak:
 """
 
 
+@pytest.mark.integration
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the peak of memory is read from /proc")
 def test_a_checkpoint_is_imported_in_a_fifth_more_memory_than_the_model(tmp_path: Path) -> None:
     names = [str(tmp_path / "small.ckpt-1"), str(tmp_path / "model.ckpt-1")]

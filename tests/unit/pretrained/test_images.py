@@ -3,6 +3,7 @@
 import logging
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from shutil import copy
 
@@ -12,7 +13,7 @@ import torch
 
 import isopix
 from isopix.data.dataset import DataConfig, load_dataset
-from isopix.pretrained.images import leakage_warning, select_split
+from isopix.pretrained.images import evaluation_data, leakage_warning, select_split
 from isopix.pretrained.run import RunMetrics
 from isopix.runs.image_lists import load_hashes
 from isopix.runs.load import LoadedRun
@@ -53,6 +54,12 @@ def test_seen_images_of_another_dataset_are_left_out_before_its_limit(
     assert len(select_split(loaded, tmp_path / "other.npz", "train", 45)[0].train) == 45
     given = load_dataset(DataConfig(source=str(tmp_path / "other.npz"), rows=8, cols=8, holdout=0.0))
     assert len(select_split(loaded, given, "train", None)[0].train) == 80 - trained
+
+
+def test_other_images_are_read_without_the_columns_and_splits_of_the_runs_own(loaded: LoadedRun) -> None:
+    own = replace(loaded.recipe.data, splits="none", label_column="pet", image_column="img")
+    found = evaluation_data(replace(loaded, recipe=loaded.recipe.updated(data=own)), "digits")
+    assert (found.splits, found.label_column, found.image_column) == ("auto", None, None)
 
 
 def test_where_all_images_were_seen_they_are_kept_with_a_warning(
@@ -121,7 +128,7 @@ def test_damaged_checkpoints_are_skipped_with_a_warning(
     (damaged / "model.safetensors").write_bytes(b"damaged")
     with caplog.at_level(logging.WARNING, "isopix"):
         isopix.sample(run, 1, device="cpu")
-    assert "skipped: checkpoint " in caplog.text
+    assert "skipped damaged checkpoint " in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,7 @@ def records() -> list[dict[str, Any]]:
         for split in ("validation", "test")
     )
     return [
-        {"kind": "measurement", "step": 0, "evaluator": "held_out_loss", **validation},
+        {"kind": "measurement", "step": 0, "evaluator": "held_out_loss", "text": "", **validation},
         {**held_out, "step": 0, "split": "validation", "loss_nats": 2.833},
         *train,
         {**held_out, "step": 100, "split": "validation", "loss_nats": 1.9},
@@ -121,7 +121,7 @@ def records() -> list[dict[str, Any]]:
 def baselines(split: str = "test") -> dict[str, Any]:
     """The learning-free baselines of a run, as in its log."""
     nats = {"unigram": 2.071, "top neighbor": 1.766, "PNG": 2.33}
-    return {"kind": "baselines", "step": 0, "held_out": split, "images": 60, "nats": nats}
+    return {"kind": "baselines", "step": 0, "held_out": split, "images": 60, "modes": [0], "nats": nats}
 
 
 def regression() -> Recipe:

@@ -9,6 +9,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from markdown_it import MarkdownIt
 from PIL import Image
 
 from isopix.core.version import __version__
@@ -26,14 +27,17 @@ from isopix.storage.run_folder import RunFolder
 from isopix.verbs.report import result_kinds
 from tests.unit.reporting.cases import (
     bare,
+    baselines,
     call,
     dataset,
     evidence,
     fine_tuned,
     imported,
+    records,
     regression,
     whole,
     words,
+    write_log,
 )
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -227,6 +231,16 @@ def test_a_classifier_has_the_layer_of_its_own_pool(tmp_path: Path) -> None:
 def test_transformers_supports_autoregressive_models_only(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="transformers supports autoregressive models"):
         card(whole(tmp_path / "bert", igpt.digits_bert()).path, "transformers")
+
+
+def test_no_name_or_command_leaves_its_place_in_the_card(tmp_path: Path) -> None:
+    """Parsed by another program, the card has the same blocks, whatever its texts are."""
+    blocks = []
+    for text in ("plain", "\n```\n~~~~\n# Title\n\n<script>\n"):
+        run = whole(tmp_path / f"run-{len(blocks)}", None, evidence(label=text), command=["isopix", text])
+        write_log(run, [*records(), {**baselines(), "nats": {text: 2.0}}])
+        blocks.append([each.type for each in MarkdownIt().enable("table").parse(card(run.path))])
+    assert blocks[0] == blocks[1]
 
 
 def test_markup_of_users_is_escaped(tmp_path: Path) -> None:

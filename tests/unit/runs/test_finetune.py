@@ -18,7 +18,8 @@ from isopix.runs.resume import resume_run
 from isopix.runs.start import finetune_recipe, prepare_finetune
 from isopix.runs.training_log import RunObserver
 from isopix.storage import checkpoint, log
-from tests.trained import CPU, train
+from isopix.storage.atomic import delete
+from tests.trained import CPU, logged, resume, train
 
 SMALL = ["depth=2", "width=16", "batch_size=16", "log_every=1", "evaluate_images=60", "num_test_images=60"]
 QUICK = ["steps=12", "evaluate_every=2", "data.augment=none", "lr=0.01", "data.limit=200"]
@@ -65,6 +66,26 @@ def test_the_best_weights_are_saved_and_tested_once(pretrained: Path, tmp_path: 
     assert [(each["step"], each["last_step"]) for each in tested] == [(step, 12)]
     found = isopix.evaluate(tmp_path / "ft", device="cpu").metrics
     assert found.cross_entropy == pytest.approx(tested[0]["class_nats"], rel=1e-5)
+
+
+@pytest.mark.parametrize("lost", ["best", "best/manifest.json", "best/model.safetensors"])
+def test_weights_that_validation_did_not_choose_are_not_said_to_be_chosen(
+    pretrained: Path, tmp_path: Path, lost: str
+) -> None:
+    """The best ones are lost, of a run that was killed before its test."""
+    run = tmp_path / "ft"
+    best = [each["step"] for each in finetuned(pretrained, run, "lr=0.1") if each.get("split") == "test"]
+    assert 0 < best[0] < 12, "else the test shows nothing"
+    lines = (run / "log.jsonl").read_text().splitlines(keepends=True)
+    (run / "log.jsonl").write_text("".join(each for each in lines if '"split": "test"' not in each))
+    delete(run / lost)
+    resume(run)
+    [test] = logged(run, split="test")
+    assert (test["step"], test["selection_images"], test["measurement"]["selection"]) == (12, 0, "")
+    loaded = load_run(run, device=CPU)
+    assert (loaded.step, loaded.state.selection) == (12, "")
+    assert "the weights of step 12 are used, which validation did not choose" in loaded.warnings[0]
+    assert loaded.warnings[0] in [each["text"] for each in logged(run, kind="note")]
 
 
 def test_patience_ends_the_run_at_the_evaluation_that_exhausts_it(pretrained: Path, tmp_path: Path) -> None:

@@ -58,9 +58,18 @@ def test_a_checkpoint_of_wrong_content_is_named_and_the_one_before_is_taken(run:
     rewrite(run, change)
     found = find_checkpoint(run)
     assert found.state.step == 2
-    [damaged] = found.damaged
-    assert reason in damaged.reason
-    assert "\n" not in str(damaged)
+    [note] = found.skipped
+    assert reason in note
+    assert "\n" not in note
+
+
+def test_any_number_of_damaged_checkpoints_has_one_note(run: Path) -> None:
+    for step in range(90, 99):
+        (run / f"checkpoints/step-000000{step}").mkdir()
+    resume(run)
+    [note] = [each["text"] for each in logged(run, kind="note")]
+    assert note.endswith("step-00000098: manifest.json is missing, and 8 older ones")
+    assert load_run(run, device=CPU).warnings == (note,)
 
 
 BASELINES = [

@@ -6,7 +6,7 @@ from isopix.storage import log
 
 
 def train(step):
-    return {"kind": "train", "step": step, "loss_nats": 2.5 / step, "images": step * 128}
+    return {"kind": "train", "step": step, "loss_nats": 2.5 / step, "images": step * 128, "seconds": 0.5}
 
 
 @pytest.fixture

@@ -61,11 +61,13 @@ class Run:
         self.recipe, self.data = recipe, load_dataset(recipe.data)
         config = recipe.train
         self.task = task or PretrainTask(cases.model(recipe))
-        self.batches = Batches(self.data.train, batch_size=config.batch_size, seed=config.seed)
+        augment = recipe.data.augment
+        self.batches = Batches(
+            self.data.train, batch_size=config.batch_size, seed=config.seed, augment=augment
+        )
         self.records, self.saved, self.lrs = [], [], []
         precision = config.precision_on(self.batches.device)
-        network = self.task.module.network
-        context = EvaluationContext(self.task, network, self.data, config.seed, precision)
+        context = EvaluationContext(self.task, self.task.module, self.data, config.seed, precision)
         self.trainer = Trainer(
             self.task,
             config,

@@ -42,7 +42,7 @@ def test_abandoned_decoders_are_refused_and_low_data_says_what_a_network_has_see
     assert model(image).shape[0] == 1
     found = isopix.low_data(out, labels=[2], subsets=1, method="ridge", **CPU)
     assert found.measurement.labels_seen == LIMIT
-    known = f"was trained on the labels of {LIMIT} different images before"
+    known = f"was trained on the labels of {LIMIT} images before"
     assert any(known in each for each in found.warnings)
 
 

@@ -40,6 +40,16 @@ def test_settings_are_those_of_the_method_and_others_are_another_file(copy_of: C
     assert isopix.probe(run, *words, method="knn", **CPU).path == found.path
 
 
+def test_a_setting_of_the_data_names_its_labels(copy_of: Copy, photos: Path) -> None:
+    lines = [f"{each.name},{'odd' if int(each.stem) % 2 else 'even'}" for each in photos.glob("[01]*.png")]
+    (photos / "metadata.csv").write_text("\n".join(["file_name,parity", *lines, "copy.png,odd"]))
+    run, words = copy_of("ar", "run"), ["data.label_column=parity", "data.holdout=0.3"]
+    found = isopix.probe(run, *words, data=photos, **RIDGE)
+    assert "2 classes" in str(found)
+    with pytest.raises(ValueError, match=r"probe needs labels; .*data.label_column=NAME"):
+        isopix.probe(run, "data.holdout=0.3", data=photos, **RIDGE)
+
+
 def test_default_labels_that_a_class_does_not_have_are_left_out(
     copy_of: Copy, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
