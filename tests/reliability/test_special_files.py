@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from PIL import Image
 
 from isopix.core.registry import load_plugin
 from isopix.data.decode import read_mask
+from isopix.data.sources.labels import read_metadata
 from isopix.interop import openai
 from isopix.storage.arrays import read_arrays
 from isopix.storage.atomic import read_json
@@ -22,16 +22,11 @@ from tests.reliability.test_untrusted import READERS, load
 from tests.unit.data.refusal import refusal
 
 
-def load_labels(path: Path) -> object:
-    Image.new("L", (8, 8)).save(path.parent / "0.png")
-    return read_metadata(path.parent, [path.name], "label", None, "none")
-
-
 READ_WHOLE = READERS | {
     **dict.fromkeys(
         ("set/a.tar", "set/a.parquet", "set/a.arrow", "set/a.png"), lambda path: load(path.parent)
     ),
-    "set/metadata.csv": load_labels,
+    "metadata.csv": lambda path: read_metadata(path.parent, [path.name], "label", None, "none"),
     "mask.png": read_mask,
     "log.jsonl": read_log,
     "recipe.json": read_json,
