@@ -21,7 +21,6 @@ from isopix.storage.result import Result
 from tests.reliability.test_untrusted import READERS, load
 from tests.unit.data.refusal import refusal
 
-
 READ_WHOLE = READERS | {
     **dict.fromkeys(
         ("set/a.tar", "set/a.parquet", "set/a.arrow", "set/a.png"), lambda path: load(path.parent)
