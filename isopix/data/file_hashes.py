@@ -24,8 +24,8 @@ Stamp = tuple[int, int, int]  # size, and times of the last change of content an
 def hash_names(root: Path, names: Sequence[str], index: Path | None = None, limit: float = math.inf) -> str:
     """Return one hash of the names and contents of files below a folder.
 
-    With a file `index`, only those are read again whose size or times differ, or that had just changed. Of
-    files of more than `limit` bytes, which nobody reads, it has the size.
+    With a file `index`, only those are read again whose size or times differ, or that had just changed; those
+    of more than `limit` bytes, which nobody reads, are not.
     """
 
     start, paths = time.time_ns(), [f"{root.resolve()}/{name}" for name in names]

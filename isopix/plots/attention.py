@@ -224,6 +224,6 @@ def _show_image(axes: Axes, image: Any, position: PositionLabel, patch_size: int
 
 def _decode_png(text: str) -> UInt8[np.ndarray, "H W 3"]:
     with Image.open(io.BytesIO(base64.b64decode(text))) as image:
-        if image.width * image.height > MAX_PIXELS:
-            raise ValueError(f"its image has {image.width} x {image.height} pixels; allowed: {MAX_PIXELS:,}")
+        if math.prod(image.size) > MAX_PIXELS:
+            raise ValueError(f"its image has {image.size} pixels; allowed: {MAX_PIXELS:,}")
         return np.asarray(image.convert("RGB"))

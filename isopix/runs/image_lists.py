@@ -22,7 +22,7 @@ from isopix.storage.atomic import replace_file
 from isopix.storage.provenance import sha256_of
 from isopix.storage.run_folder import LABELED, SEEN, RunFolder
 
-MAX_LIST = 2**32  # bytes of a list of hashes: 500 million images
+MAX_LIST = 2**32  # bytes of a list: 500 million images
 
 
 def union(*hashes: Hashes | None) -> Hashes | None:

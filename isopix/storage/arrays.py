@@ -26,10 +26,7 @@ SHARDING_KEY, OFFSETS_KEY = "DCP_SHARDING_INFO", "saved_offsets"  # of torch.dis
 
 
 def read_arrays(path: Path, limit: int = MAX_BYTES) -> Arrays:
-    """Return the arrays of a file by name; the one of a `.npy` file has the name "".
-
-    Raises ValueError for one that cannot be read, or of which file or arrays have more bytes than `limit`.
-    """
+    """Return arrays by name; that of a `.npy` file has the name "". Raises ValueError, also above `limit` bytes."""
     with naming(str(path)), warnings.catch_warnings(), open_file(path, limit=limit) as file:
         warnings.simplefilter("error")  # NumPy warns about headers that it reads in part
         loaded = np.load(file, allow_pickle=False)

@@ -131,7 +131,7 @@ def free_bytes(folder: Path) -> int:
 
 
 def size_of(folder: Path) -> int:
-    """Return the bytes of all files in a folder; 0 if there is none, or if they are deleted meanwhile."""
+    """Return the bytes of all files in a folder; 0 if there is none. Some may be deleted meanwhile."""
     total = 0
     for path in folder.rglob("*"):
         with suppress(FileNotFoundError):

@@ -21,23 +21,21 @@ class Guard:
         self.app, self.uploads, self.arriving = app, uploads, 0
 
     async def __call__(self, scope: Mapping[str, Any], receive: Any, send: Any) -> None:
-        pairs = scope.get("headers", ())
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in pairs}
+        headers = {name.decode(): value.decode("latin-1") for name, value in scope.get("headers", ())}
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
         elif problem := foreign(headers):
             await _refuse(scope["type"], 403, problem, send)
-        elif "transfer-encoding" in headers:
-            await _refuse(scope["type"], 411, "a body needs a content-length", send)
         else:
-            await self._limited(int(headers.get("content-length", 0)), scope, receive, send)
+            most = MAX_UPLOADS if "transfer-encoding" in headers else 0  # no browser sends an unknown size
+            await self._limited(int(headers.get("content-length", most)), scope, receive, send)
 
     async def _limited(self, size: int, scope: Mapping[str, Any], receive: Any, send: Any) -> None:
         self.arriving += size
         try:
-            if size and size_of(self.uploads) + self.arriving > MAX_UPLOADS:
-                limit = f"uploads take more than {format_bytes(MAX_UPLOADS)}"
-                await _refuse(scope["type"], 413, f"{limit}; start the studio again", send)
+            if size and size_of(self.uploads) + self.arriving >= MAX_UPLOADS:
+                problem = f"uploads take {format_bytes(MAX_UPLOADS)}, the limit; start the studio again"
+                await _refuse(scope["type"], 413, problem, send)
             else:
                 await self.app(scope, receive, send)
         finally:

@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 from isopix.core.choices import Count, ExportFormat
+from isopix.core.files import read_regular
 from isopix.core.verb import verb
 from isopix.interop.results import ConversionResult, PublicationResult
 from isopix.verbs.options import PathLike, RunLike
@@ -160,8 +161,6 @@ def _grid(rows: int | None, cols: int | None) -> "Grid | None":
 
 
 def _names(file: PathLike | None) -> tuple[str, ...]:
-    from isopix.core.files import read_regular
-
     if file is None:
         return ()
     names = tuple(filter(None, map(str.strip, read_regular(Path(file)).decode().splitlines())))

@@ -181,48 +181,45 @@ def test_users_do_not_mix_and_phones_do_not_scroll_sideways(page: Any, browser: 
 def status(url: str, path: str, body: bytes | None = None, **headers: str) -> int:
     """The status of the answer to a request; an upload has a body."""
     kind = {"Content-Type": "multipart/form-data; boundary=x"}
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
     with closing(HTTPConnection(urlsplit(url).netloc, timeout=30)) as connection:
-        connection.request("POST" if body else "GET", path, body, kind | named)
+        connection.request("POST" if body else "GET", path, body, kind | headers)
         with connection.getresponse() as response:
             return response.status
 
 
 @needs_gradio
-def test_other_hosts_and_pages_and_large_uploads_are_refused(pristine: Path, tmp_path: Path) -> None:
-    process, url = start(pristine / "ar", "--port", free_port(), TMPDIR=str(tmp_path))
-    [uploads] = tmp_path.glob("isopix-studio-*")
-    upload, file = (
-        "/gradio_api/upload",
-        "--x\r\nContent-Disposition: form-data; name=files; filename=a\r\n\r\n",
-    )
-    small, large = (file.encode() + bytes(size) + b"\r\n--x--\r\n" for size in (9, 2**26 + 1))
-    for headers in (
-        {"Host": "evil.example"},
-        {"Origin": "http://evil.example"},
-        {"Sec_Fetch_Site": "cross-site"},
-    ):
-        assert {status(url, path, **headers) for path in ("/", "/config", "/gradio_api/heartbeat/a")} == {403}
-        assert status(url, upload, small, **headers) == 403
-    with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(("127.0.0.2", urlsplit(url).port))
-    assert (status(url, "/"), status(url, upload, small), status(url, upload, large)) == (200, 200, 413)
-    (uploads / "sparse").touch()
-    os.truncate(uploads / "sparse", 2**28)
-    assert (status(url, "/"), status(url, upload, small)) == (200, 413)
-    end_at_once(process)
-    assert not uploads.exists()
-
-
-@needs_gradio
-def test_ctrl_c_ends_it_at_once_and_a_taken_port_is_one_line(pristine: Path, isopix: Run) -> None:
+def test_it_answers_its_own_page_and_ctrl_c_ends_it_at_once(
+    pristine: Path, isopix: Run, tmp_path: Path
+) -> None:
     port = free_port()
-    process, url = start(pristine / "ar", "--port", port)
+    process, url = start(pristine / "ar", "--port", port, TMPDIR=str(tmp_path))
     assert url == f"http://127.0.0.1:{port}/"
     code, _, err = isopix("studio", str(pristine / "ar"), "--port", str(port), "--no-browser")
     assert code == 1
     assert err.splitlines()[-1].startswith(f"isopix: port {port}: address already in use; choose another")
+    head = b"--x\r\nContent-Disposition: form-data; name=files; filename=a\r\n\r\n"
+    small, large = (head + bytes(size) + b"\r\n--x--\r\n" for size in (9, 2**26 + 1))
+    requests = [
+        ("/", None),
+        ("/config", None),
+        ("/gradio_api/heartbeat/a", None),
+        ("/gradio_api/upload", small),
+    ]
+    for other in (
+        {"Host": "evil.example"},
+        {"Origin": "http://evil.example"},
+        {"Sec-Fetch-Site": "cross-site"},
+    ):
+        assert {status(url, *each, **other) for each in requests} == {403}
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.2", port))  # as it listens on one address
+    assert [status(url, "/gradio_api/upload", each) for each in (small, large)] == [200, 413]
+    [uploads] = tmp_path.glob("isopix-studio-*")
+    (uploads / "sparse").touch()
+    os.truncate(uploads / "sparse", 2**28)
+    assert status(url, *requests[-1]) == 413
     end_at_once(process)
+    assert not uploads.exists()
 
 
 @needs_browser
