@@ -4,21 +4,34 @@ import importlib
 import os
 import sys
 
-from isopix.core.ranks import end_process
-from isopix.core.signals import errors_as_stops, exit_code, handle_stop_signals, ignore_stop_signals
+from isopix.core.ranks import end_process, end_with_parent
+from isopix.core.signals import (
+    end_launched,
+    errors_as_stops,
+    exit_code,
+    handle_stop_signals,
+    ignore_stop_signals,
+)
 
 
 def main() -> None:
     """Run one command in a process of its own."""
     _replace_closed_streams()
+    os.environ["PYTHONSAFEPATH"] = "1"  # no child process imports files of the working directory
     try:
         handle_stop_signals()
+        end_with_parent()
         with errors_as_stops():
             # Imported here, as a signal must not wait for it.
             command_line = importlib.import_module("isopix.cli.main")
     except KeyboardInterrupt as stopped:
+        end_launched(stopped)
         sys.exit(exit_code(stopped))
-    command_line.main()
+    try:
+        command_line.main()
+    except SystemExit as ended:
+        end_process(int(ended.code or 0))
+        raise
     ignore_stop_signals()
     end_process()
 

@@ -1,26 +1,32 @@
-"""A command in several processes: ranks on this machine by torchrun's engine, or a job of SLURM."""
+"""A command in several processes: ranks on this machine, or a job of SLURM."""
 
-import logging
+import math
 import os
+import socket
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stderr
-from dataclasses import fields
 from io import StringIO
 from pathlib import Path
 from shlex import quote
-from signal import Signals
-from tempfile import TemporaryDirectory
+from signal import SIGKILL, SIGTERM, Signals
+from subprocess import Popen
 from typing import Annotated, Any, NoReturn, cast
-from uuid import uuid4
 
 from cyclopts import Parameter
 
 from isopix.cli.console import say, show_json, warn
 from isopix.core import ranks
 from isopix.core.overrides import parse
-from isopix.core.signals import STOP_SIGNALS, StopSignal, exit_code
+from isopix.core.signals import (
+    STOPPED,
+    StopSignal,
+    blocked_stop_signals,
+    exit_code,
+    handled_by,
+    stop_message,
+)
 from isopix.core.slurm import Cluster, CommandJob, job_executor
 from isopix.core.text import command_line
 from isopix.verbs import VERBS
@@ -42,7 +48,8 @@ SHUTDOWN_SECONDS = 600  # to save, after a stop signal, before processes are kil
 SAME_ERROR = 5.0  # seconds that other ranks leave to rank 0, whose error is usually the same
 LOST_CONTACT = 5.0  # seconds that a rank leaves to the one that it has lost contact with
 CONNECTION_ERRORS = ("gloo", "NCCL", "Connection closed by peer", "Connection reset by peer")
-STOP_FILE = "ISOPIX_STOP_FILE"  # the environment variable with the path of an exit code and a message
+POLL_SECONDS = 0.1
+HOST = "127.0.0.1"
 CANCEL: dict[Cluster, str] = {"slurm": "scancel {}", "local": "kill -INT {}"}
 
 
@@ -64,48 +71,75 @@ def launch_ranks(count: int | None, device: str) -> None:
 
 def _launch(count: int) -> NoReturn:
     # Imported here, as it takes a second.
-    from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException  # noqa: PLC0415
-    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError  # noqa: PLC0415
-    from torch.distributed.launcher.api import LaunchConfig, elastic_launch  # noqa: PLC0415
+    from torch.distributed import TCPStore  # type: ignore[attr-defined]  # noqa: PLC0415
 
-    logging.disable()  # of the engine, whose modules set levels of their own
-    settings: dict[str, Any] = {
-        "min_nodes": 1,
-        "max_nodes": 1,
-        "nproc_per_node": count,
-        "run_id": uuid4().hex,
-        "rdzv_backend": "c10d",
-        "rdzv_endpoint": "localhost:0",
-        "max_restarts": 0,
-        "signals_to_handle": ",".join(each.name for each in STOP_SIGNALS),
-        "shutdown_timeout": SHUTDOWN_SECONDS,
+    listener = socket.create_server((HOST, 0))  # that of the store would accept other machines
+    port = listener.getsockname()[1]
+    store = TCPStore(HOST, port, is_master=True, wait_for_workers=False, master_listen_fd=listener.detach())
+    launched = Ranks()
+    with handled_by(lambda number, frame: launched.signals.append(number)):
+        with blocked_stop_signals():  # by the processes, until they handle them
+            launched.processes += [_start(rank, count, store.port) for rank in range(count)]
+        code = launched.wait()
+    sys.exit(code)
+
+
+class Ranks:
+    """This command in several processes; `signals` are passed on to them."""
+
+    def __init__(self) -> None:
+        self.processes, self.signals = list["Popen[bytes]"](), list[int]()
+        self.passed_on, self.deadline = 0, math.inf
+        self.failed: int | None = None
+
+    def wait(self) -> int:
+        """Return the exit code of rank 0, or of the first that fails."""
+        while self._is_running():
+            time.sleep(POLL_SECONDS)
+        code = self.processes[self.failed or 0].returncode
+        if code >= 0:
+            return code  # it has said why
+        if self.failed is not None:
+            warn(f"isopix: rank {self.failed} was ended by {Signals(-code).name}")
+            return 1
+        stopped = StopSignal(self.signals[0], at_once=False)
+        warn(f"isopix: {stop_message(stopped)}")
+        return exit_code(stopped)
+
+    def _is_running(self) -> bool:
+        """Whether ranks run; the first that fails ends the others."""
+        codes = [each.poll() for each in self.processes]
+        wrong = [rank for rank, code in enumerate(codes) if code not in (None, 0, STOPPED)]
+        if wrong and not self.signals:
+            self.failed = wrong[0]
+            self.signals.append(SIGTERM)
+        for number in self.signals[self.passed_on :]:
+            self._send(number)
+            self.passed_on, self.deadline = self.passed_on + 1, time.monotonic() + SHUTDOWN_SECONDS
+        if time.monotonic() > self.deadline:
+            self._send(SIGKILL)
+        return None in codes
+
+    def _send(self, number: int) -> None:
+        for each in self.processes:
+            each.send_signal(number)
+
+
+def _start(rank: int, count: int, port: int) -> "Popen[bytes]":
+    variables = {
+        "RANK": rank,
+        "LOCAL_RANK": rank,
+        "WORLD_SIZE": count,
+        "LOCAL_WORLD_SIZE": count,
+        "MASTER_ADDR": HOST,
+        "MASTER_PORT": port,
+        "TORCHELASTIC_USE_AGENT_STORE": True,  # that of this process
+        ranks.LAUNCHED: True,
     }
-    known = {field.name for field in fields(LaunchConfig)}  # of this version of PyTorch
-    with TemporaryDirectory(prefix="isopix-launch-") as folder:
-        settings["logs_specs"] = DefaultLogsSpecs(folder)  # else it leaves a folder behind
-        config = LaunchConfig(**{name: value for name, value in settings.items() if name in known})
-        stop_file = Path(folder, "stopped")
-        os.environ[STOP_FILE] = str(stop_file)
-        try:
-            elastic_launch(config, sys.executable)("-m", "isopix", *sys.argv[1:])
-        except SignalException as stopped:
-            _exit_as_rank_0(stop_file, exit_code(StopSignal(stopped.sigval, at_once=False)))
-        except ChildFailedError as error:
-            rank, failure = error.get_first_failure()
-            if failure.exitcode < 0:  # else it has said why
-                warn(f"isopix: rank {rank} was ended by {Signals(-failure.exitcode).name}")
-            elif rank == 0:
-                _exit_as_rank_0(stop_file, failure.exitcode)
-            sys.exit(max(1, failure.exitcode))
-    sys.exit(0)
-
-
-def _exit_as_rank_0(file: Path, code: int) -> NoReturn:
-    """Exit with the code and the message that rank 0 left when it was stopped, else with `code`."""
-    left, _, message = (file.read_text() if file.exists() else str(code)).partition(" ")
-    if message:
-        warn(message)
-    sys.exit(int(left))
+    quiet = {"TORCH_CPP_LOG_LEVEL": "ERROR"}  # else lost connections print C++ stacks
+    environment = quiet | os.environ | {name: str(value) for name, value in variables.items()}
+    command = [sys.executable, "-m", "isopix", *sys.argv[1:]]
+    return Popen(command, env=environment, start_new_session=True)
 
 
 def check_command(name: str) -> None:
@@ -129,14 +163,6 @@ def of_rank(message: str) -> str:
         sys.exit(1)
     text = f"lost contact with another rank: {message}" if lost else message
     return f"rank {ranks.rank()}: {text}"
-
-
-def say_stop(message: str, code: int) -> None:
-    """Print the message of a stop, or leave it and the exit code to the process of `--devices`."""
-    if file := os.environ.get(STOP_FILE):
-        Path(file).write_text(f"{code} {message}")
-    elif message:
-        warn(message)
 
 
 def submit(

@@ -17,7 +17,7 @@ from isopix.cli.console import Json, Plugins, console, open_console, say_wrapped
 from isopix.cli.errors import format_error, with_option_names
 from isopix.core import ranks
 from isopix.core.registry import load_plugin
-from isopix.core.signals import Interrupted, errors_as_stops, exit_code, stop_message
+from isopix.core.signals import Interrupted, end_launched, errors_as_stops, exit_code, stop_message
 from isopix.core.slurm import IN_JOB
 from isopix.core.text import expand_home, printable
 from isopix.core.verb import Verb, check_job
@@ -89,10 +89,11 @@ def main() -> None:
     except ImportError as error:
         _exit(error, f"{error.__cause__ or error}; isopix doctor checks the installation", 1)
     except KeyboardInterrupt as error:
+        end_launched(error)
         code = exit_code(error)
         if ranks.rank() > 0:  # rank 0 says it
             ranks.end_process(code)
-        _exit(error, stop_message(error), code, say=partial(launch.say_stop, code=code))
+        _exit(error, stop_message(error), code)
 
 
 def _run(options: list[str]) -> None:
@@ -102,11 +103,11 @@ def _run(options: list[str]) -> None:
     command(*given.args, **given.kwargs)
 
 
-def _exit(error: BaseException, message: str, code: int, say: Callable[[str], None] = warn) -> None:
+def _exit(error: BaseException, message: str, code: int) -> None:
     if os.environ.get("ISOPIX_DEBUG"):
         raise error
     first = next(iter(message.strip().splitlines()), type(error).__name__)
-    say(f"isopix: {printable(launch.of_rank(final_paths(first)))}")
+    warn(f"isopix: {printable(launch.of_rank(final_paths(first)))}")
     ranks.end_process(code)
     sys.exit(code)
 
@@ -141,7 +142,6 @@ def _command(verb: Verb) -> Callable[..., None]:
             result = verb.function(*args, **options)
         except Interrupted as stopped:
             print_result(stopped.result, json=json)
-            launch.say_stop("", exit_code(stopped))
             raise SystemExit(exit_code(stopped)) from None
         print_result(result, json=json)
         if result.failure:

@@ -2,9 +2,13 @@
 
 import atexit
 import os
+import signal
 import sys
+import threading
+import time
 
 PARENT = os.getppid()  # that started this process
+LAUNCHED = "ISOPIX_LAUNCHED"  # the variable of the ranks that `--devices` starts
 
 
 def rank() -> int:
@@ -32,9 +36,16 @@ def are_started() -> bool:
     return {"RANK", "MASTER_ADDR"} <= os.environ.keys()
 
 
-def is_abandoned() -> bool:
-    """Whether the process that started this one, among others, has ended."""
-    return are_started() and os.getppid() != PARENT
+def end_with_parent() -> None:
+    """Send this process SIGTERM once the process that has started it, among others, is gone."""
+
+    def watch() -> None:
+        while os.getppid() == PARENT:
+            time.sleep(1)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    if are_started():
+        threading.Thread(target=watch, daemon=True).start()
 
 
 def num_restarts() -> int:
@@ -44,11 +55,14 @@ def num_restarts() -> int:
 
 
 def end_process(code: int = 0) -> None:
-    """End this process at once, if torchrun has started it: threads of PyTorch's process group that still run
-    when the interpreter ends would abort it.
+    """End this process at once, or by the signal -`code`, if it is a rank: threads of PyTorch's process group
+    that still run when the interpreter ends would abort it.
     """
     if are_started():
         atexit._run_exitfuncs()
         sys.stdout.flush()
         sys.stderr.flush()
+        if code < 0:
+            signal.signal(-code, signal.SIG_DFL)
+            signal.raise_signal(-code)
         os._exit(code)

@@ -21,6 +21,7 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP, si
 # Seconds within which a signal is the same notice: batch systems and `timeout` send one to the process and
 # one to its group.
 REPEATED = 0.5
+RANK_SECONDS = 4  # in which a rank ends without training
 STOPPED = 75  # exit code EX_TEMPFAIL of sysexits.h: nothing is lost, and batch systems requeue the job
 
 
@@ -71,9 +72,36 @@ def stopped_by() -> signal.Signals | None:
 def handle_stop_signals() -> None:
     """Let stop signals raise StopSignal, but those that are ignored (`nohup`) or have a handler."""
     ordinary = (signal.SIG_DFL, signal.default_int_handler)
-    _install({number: _raise for number in STOP_SIGNALS if signal.getsignal(number) in ordinary})
+    for number in STOP_SIGNALS:
+        if signal.getsignal(number) in ordinary:
+            signal.signal(number, _raise)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
     sys.unraisablehook = _report_unraisable
     _Process.announces = multiprocessing.parent_process() is None
+
+
+@contextmanager
+def blocked_stop_signals() -> Iterator[None]:
+    """Let a process that is started inside receive stop signals when it handles them, and not before."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def handled_by(handler: "signal._HANDLER") -> Iterator[None]:
+    """Let a function, or SIG_DFL, handle stop signals inside, but ignored ones; threads receive none."""
+    before = dict[signal.Signals, "signal._HANDLER"]()
+    if threading.current_thread() is threading.main_thread():
+        heeded = [each for each in STOP_SIGNALS if signal.getsignal(each) is not signal.SIG_IGN]
+        before = {number: signal.signal(number, handler) for number in heeded}
+    try:
+        yield
+    finally:
+        for number, one in before.items():
+            signal.signal(number, signal.SIG_DFL if one is None else one)
 
 
 def ignore_stop_signals() -> None:
@@ -84,21 +112,15 @@ def ignore_stop_signals() -> None:
 
 @contextmanager
 def stop_requested() -> Iterator[StopRequest]:
-    """Record stop signals inside the context, but ignored ones; in threads, Python delivers none."""
+    """Record stop signals inside the context."""
     # A signal may have been raised where Python ignores exceptions, such as in a finalizer.
     request = StopRequest(_Process.raised)
-    if threading.current_thread() is not threading.main_thread():
-        yield request
-        return
-    outer = _Process.request
-    before = _install(dict.fromkeys(STOP_SIGNALS, request.receive))
-    _Process.request = request
+    outer, _Process.request = _Process.request, request
     try:
-        yield request
+        with handled_by(request.receive):
+            yield request
     finally:
         _Process.request = outer
-        for number, handler in before.items():
-            signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
 
 @contextmanager
@@ -142,6 +164,12 @@ def exit_code(stopped: KeyboardInterrupt) -> int:
     return STOPPED if by_system else 128 + stopped.signal
 
 
+def end_launched(stopped: KeyboardInterrupt) -> None:
+    """End a rank of `--devices` by its signal, unless it has a message: its launcher prints one."""
+    if ranks.LAUNCHED in os.environ and isinstance(stopped, StopSignal) and not str(stopped):
+        ranks.end_process(-stopped.signal)
+
+
 def stop_message(stopped: KeyboardInterrupt) -> str:
     """Return the error message of a stop signal."""
     if str(stopped) or not isinstance(stopped, StopSignal) or exit_code(stopped) != STOPPED:
@@ -158,18 +186,11 @@ def _announce(number: signal.Signals) -> None:
 
 def _raise(number: int, frame: FrameType | None) -> None:
     _Process.raised = _Process.received = signal.Signals(number)
+    if ranks.are_started():  # code that swallows the exception would wait for other ranks, which have ended
+        signal.alarm(RANK_SECONDS)
     raise StopSignal(number, at_once=False)
 
 
 def _report_unraisable(unraisable: "sys.UnraisableHookArgs") -> None:
     if not isinstance(unraisable.exc_value, StopSignal):  # it is remembered, and honored by the next training
         sys.__unraisablehook__(unraisable)
-
-
-def _install(handlers: dict[signal.Signals, "signal._HANDLER"]) -> dict[signal.Signals, "signal._HANDLER"]:
-    """Set the handlers of the signals that are not ignored, and return those of before."""
-    return {
-        number: signal.signal(number, handler)
-        for number, handler in handlers.items()
-        if signal.getsignal(number) is not signal.SIG_IGN
-    }

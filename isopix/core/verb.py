@@ -13,6 +13,7 @@ import functools
 import inspect
 import json
 import multiprocessing
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -140,7 +141,7 @@ class _Arguments(Generic[R]):
         kwargs = bound.kwargs
         for name, cls in self.flat.items():
             kwargs[name] = cls(**{field.name: kwargs.pop(field.name) for field in dataclasses.fields(cls)})
-        with float32_default():
+        with float32_default(), safe_path():
             return self.function(*bound.args, **kwargs)
 
 
@@ -156,6 +157,19 @@ def float32_default() -> Iterator[None]:
     finally:
         if default:
             torch.set_default_dtype(default)
+
+
+@contextmanager
+def safe_path() -> Iterator[None]:
+    """Let Python processes that are started inside import no files of the working directory."""
+    before = os.environ.get("PYTHONSAFEPATH")
+    os.environ["PYTHONSAFEPATH"] = "1"
+    try:
+        yield
+    finally:
+        del os.environ["PYTHONSAFEPATH"]
+        if before:
+            os.environ["PYTHONSAFEPATH"] = before
 
 
 def _spread(name: str, settings: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:

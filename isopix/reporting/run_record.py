@@ -123,7 +123,7 @@ def read_run(run: RunFolder, kinds: Kinds = NUMBERS) -> RunRecord:
             problems.append(f"{path.name}: {error_line(error)}".replace(f"{run.path}/", ""))
             return None
 
-    settings = public(read_json(run.recipe))
+    settings = public(run.read_recipe())
     records, bad = read(run.log, log.read_valid_records) or ([], [])
     if bad:
         problems.append(f"{run.log.name}: not a record: line {', '.join(map(str, bad))}")

@@ -6,6 +6,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from glob import escape
 from pathlib import Path
+from typing import Any
 
 from isopix.core.text import command_line, similar_paths
 from isopix.storage import atomic
@@ -125,6 +126,13 @@ class RunFolder:
     @property
     def has_checkpoints(self) -> bool:
         return latest_folder(self.checkpoints) is not None
+
+    def read_recipe(self) -> dict[str, Any]:
+        """Return the settings of the run as plain values. Raises ValueError if they are not JSON."""
+        try:
+            return atomic.read_json(self.recipe)
+        except ValueError as error:
+            raise ValueError(f"run {self.path}: {error}") from None
 
     @contextmanager
     def lock(self) -> Iterator["RunFolder"]:

@@ -19,7 +19,6 @@ from isopix.core.text import command_line, count_of
 from isopix.data.measurement import differences
 from isopix.runs.image_lists import ClassifiedImages, load_test_images
 from isopix.runs.state import read_environment
-from isopix.storage.atomic import read_json
 from isopix.storage.log import read_log
 from isopix.storage.result import Measurement
 from isopix.storage.run_folder import RunFolder, no_folder
@@ -100,7 +99,7 @@ def find_runs(places: Sequence[str]) -> list[Path]:
         runs = [path] if _is_run(path) else sorted(filter(_is_run, near))
         if not runs:
             raise ValueError(f"no run in {place}; give run folders, a folder of them or a pattern")
-        tuned = [each for each in runs if read_json(RunFolder(each).recipe).get("finetune") is not None]
+        tuned = [each for each in runs if RunFolder(each).read_recipe().get("finetune") is not None]
         if not tuned:
             raise ValueError(f"no fine-tuned run in {place}; compare the runs of isopix finetune")
         found += tuned
@@ -134,7 +133,7 @@ def gather(name: str, found: Sequence[FinishedRun]) -> RunGroup:
 def read_finished_run(path: Path) -> FinishedRun:
     """Read a run folder. Raises ValueError for a run without a test accuracy."""
     folder = RunFolder.open(path)
-    settings, environment = flatten(read_json(folder.recipe)), read_environment(folder)
+    settings, environment = flatten(folder.read_recipe()), read_environment(folder)
     tests = [each for each in read_log(folder.log) if each.get("split") == "test" and each.keys() >= TESTED]
     if not tests:
         raise ValueError(f"{path} has no test accuracy yet; resume it with: {command_line('resume', path)}")

@@ -5,6 +5,7 @@ do the same without messages; gradients are summed, and rank 0 saves and prints.
 """
 
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -24,6 +25,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from isopix.core import ranks
 from isopix.core.device import DeviceLike, Precision, select_device, use_device
+from isopix.core.signals import handled_by
 from isopix.core.types import Scalar
 from isopix.train.tasks import Batch, TrainingTask
 
@@ -46,18 +48,19 @@ def process_group(device: DeviceLike) -> Iterator[torch.device]:
     where = _own_device(device)
     gpu = where if where.type == "cuda" else None
     use_device(where)
-    # The store of torchrun may have addresses of earlier groups: before a restart, or of this process.
-    store, rank, num_ranks = next(rendezvous("env://", timeout=CONNECTION_TIMEOUT))
-    prefix = f"isopix-{ranks.num_restarts()}-{next(_numbers)}"
-    own = dist.PrefixStore(prefix, store)  # type: ignore[attr-defined]  # it is documented
-    dist.init_process_group(
-        "cpu:gloo,cuda:nccl" if gpu else "gloo",
-        timeout=CONNECTION_TIMEOUT,
-        store=own,
-        rank=rank,
-        world_size=num_ranks,
-        device_id=gpu,
-    )
+    with handled_by(signal.SIG_DFL):  # C++ code that waits calls no handlers
+        # The store of torchrun may have addresses of earlier groups: before a restart, or of this process.
+        store, rank, num_ranks = next(rendezvous("env://", timeout=CONNECTION_TIMEOUT))
+        prefix = f"isopix-{ranks.num_restarts()}-{next(_numbers)}"
+        own = dist.PrefixStore(prefix, store)  # type: ignore[attr-defined]  # it is documented
+        dist.init_process_group(
+            "cpu:gloo,cuda:nccl" if gpu else "gloo",
+            timeout=CONNECTION_TIMEOUT,
+            store=own,
+            rank=rank,
+            world_size=num_ranks,
+            device_id=gpu,
+        )
     distributed_c10d._set_pg_timeout(TIMEOUT)
     if dist.get_rank() > 0:
         _print_nothing()

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from isopix.core import ranks
 from isopix.core.device import free_cached_memory, reuse_freed_memory
 from isopix.core.random import generator, seeded
 from isopix.core.types import Scalar
@@ -159,7 +158,7 @@ class Trainer:
     def _agree(self) -> tuple[bool, bool]:
         minutes = self.config.checkpoint_minutes
         late = minutes is not None and time.monotonic() - self.saved_at >= 60 * minutes
-        stops, late = agree([self.callbacks.should_stop() or ranks.is_abandoned(), late])
+        stops, late = agree([self.callbacks.should_stop(), late])
         return stops, late
 
     def _recover(self, *, whole: bool = False) -> bool:

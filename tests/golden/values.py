@@ -92,7 +92,8 @@ def flat(value: Any) -> list[Any]:
 
 
 def summary(numbers: np.ndarray) -> str:
-    """Return the count, the sum, and a sum that depends on the order, of numbers."""
+    """Return the count, the sum, and a sum that depends on the order, of numbers; NaN counts as -1."""
+    numbers = np.nan_to_num(numbers, nan=-1)
     turned = float(numbers @ np.cos(np.arange(len(numbers))))
     return f"{len(numbers)} numbers, sum {numbers.sum():#.5g}, turned {turned:#.4g}"
 

@@ -78,7 +78,7 @@ def test_two_processes_print_and_save_one_report(alone: Path) -> None:
     [
         (1, "fail", "", "isopix: rank 1: no such batch"),
         pytest.param(0, "fail", "", "isopix: rank 0: no such batch", marks=pytest.mark.slow),
-        # The rank that torchrun stops after the death of another says nothing.
+        # The rank that is stopped after the death of another says nothing.
         (0, "wait", ELSE.format(action="die_after"), "isopix: rank 1 was ended by SIGKILL"),
     ],
 )
@@ -96,11 +96,11 @@ def test_an_error_of_any_rank_ends_all_with_one_line(
 @pytest.mark.parametrize(
     ("number", "code", "expected"),
     [
-        (signal.SIGINT, 130, "isopix: rank 0: interrupted"),
+        (signal.SIGINT, 130, "isopix: interrupted"),
         pytest.param(
             signal.SIGTERM,
             75,
-            "isopix: rank 0: stopped by SIGTERM; the same command starts again",
+            "isopix: stopped by SIGTERM; the same command starts again",
             marks=pytest.mark.slow,
         ),
     ],

@@ -28,7 +28,6 @@ SETTINGS += ["checkpoint_every=4"]
 ROOT = Path(__file__).parents[2]
 FOLDERS = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(FOLDERS), "OMP_NUM_THREADS": "1"}
-ENVIRONMENT["TORCH_CPP_LOG_LEVEL"] = "ERROR"
 LIMIT = 240  # seconds; a quiet machine takes 15
 
 
@@ -39,12 +38,12 @@ class Finished(NamedTuple):
 
 def command(*words: str, torchrun: tuple[str, ...] = ()) -> list[str]:
     engine = ["-m", "torch.distributed.run", *torchrun] if torchrun else []
-    return [sys.executable, *engine, "-m", "isopix", *words]
+    return [sys.executable, "-P", *engine, "-m", "isopix", *words]
 
 
-def started(*words: str) -> subprocess.Popen[str]:
+def started(*words: str, folder: Path | None = None) -> subprocess.Popen[str]:
     pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    return subprocess.Popen(command(*words), env=ENVIRONMENT, text=True, **pipes)
+    return subprocess.Popen(command(*words), env=ENVIRONMENT, text=True, cwd=folder, **pipes)
 
 
 def run(*words: str, stop_at: int | None = None, by: int = signal.SIGTERM) -> Finished:
@@ -150,10 +149,7 @@ def test_two_ranks_train_what_one_does_and_each_resumes_the_other(alone: Path, t
         (["--devices", "2", "data.source=nowhere"], "no file or folder 'nowhere'"),
     ],
 )
-def test_an_error_of_all_ranks_is_said_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], expected: str
-) -> None:
-    monkeypatch.setitem(ENVIRONMENT, "TMPDIR", str(tmp_path))  # where nothing is left, either
+def test_an_error_of_all_ranks_is_said_once(tmp_path: Path, words: list[str], expected: str) -> None:
     found = run("pretrain", *SETTINGS, *words, "--out", str(tmp_path / "run"))
     assert (found.code, found.output.count(expected)) == (2, 1), found.output
     assert "Traceback" not in found.output
@@ -173,6 +169,41 @@ def ranks_of(folder: Path) -> dict[int, int]:
         if rank and str(folder).encode() in words:
             found[int(rank[1])] = int(process.name)
     return found
+
+
+STARTING = """
+import os, time
+from pathlib import Path
+import torch.distributed
+from isopix.core.registry import NAMES
+
+NAMES["recipe", "none"] = None  # a plugin must register something
+
+def join(*given, real=torch.distributed.init_process_group, **named):
+    Path(__file__).with_name("joining").touch()
+    real(*given, **named)
+
+torch.distributed.init_process_group = join
+if os.environ.get("RANK") == "1":
+    time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize(("number", "expected"), [(signal.SIGTERM, 75), (signal.SIGKILL, -signal.SIGKILL)])
+def test_a_signal_ends_ranks_that_wait_for_each_other(tmp_path: Path, number: int, expected: int) -> None:
+    """In a folder with files whose names are those of modules."""
+    (tmp_path / "plugin.py").write_text(STARTING)
+    for name in ("json", "random", "isopix"):
+        (tmp_path / f"{name}.py").write_text(f"raise SystemExit('{name} is executed')")
+    words = ("pretrain", *SETTINGS, "--devices", "2", "--plugin", "plugin.py", "--out", str(tmp_path / "run"))
+    with started(*words, folder=tmp_path) as process:
+        wait_until(lambda: process.poll() is not None or (tmp_path / "joining").exists())
+        time.sleep(1)  # in which rank 0 begins to wait for rank 1
+        process.send_signal(number)
+        output, _ = process.communicate(timeout=60)
+    assert process.returncode == expected
+    assert output.count("\n") <= 1, output
+    assert not ranks_of(tmp_path / "run")
 
 
 @pytest.mark.slow

@@ -1,5 +1,7 @@
-"""A command as a job: the parameters it is submitted with, and what is printed."""
+"""A command in several processes, which end together; and as a job: its parameters, and what is printed."""
 
+import subprocess
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -8,7 +10,32 @@ import pytest
 
 from isopix.cli import launch
 
-pytest.importorskip("submitit")
+
+@pytest.mark.parametrize(
+    ("scripts", "sent", "code", "message"),
+    [
+        (["exit 0", "exit 0"], None, 0, ""),
+        (["exit 75", "sleep 0.3"], None, 75, ""),  # stopped and saved, as rank 0 has said
+        (["sleep 60", "exit 3"], None, 3, ""),
+        (["sleep 60", "kill -KILL $$"], None, 1, "isopix: rank 1 was ended by SIGKILL\n"),
+        (["sleep 60"] * 2, 15, 75, "isopix: stopped by SIGTERM; the same command starts again\n"),
+        (["trap 'exit 75' USR1; sleep 60 & wait", "sleep 60"], 10, 75, ""),
+    ],
+)
+def test_ranks_end_together_as_the_first_that_fails_or_as_rank_0(
+    scripts: list[str],
+    sent: int | None,
+    code: int,
+    message: str,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    ranks = launch.Ranks()
+    ranks.processes = [subprocess.Popen(["sh", "-c", each]) for each in scripts]
+    time.sleep(0.2)
+    ranks.signals += [] if sent is None else [sent]
+    assert ranks.wait() == code
+    assert None not in [each.poll() for each in ranks.processes]
+    assert capfd.readouterr().err == message
 
 
 @pytest.mark.parametrize(
@@ -31,6 +58,7 @@ def test_a_job_has_the_given_parameters_and_a_process_for_each_gpu(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    pytest.importorskip("submitit")
     seen: list[Any] = []
     paths = SimpleNamespace(stdout="run.slurm/7_0_log.out")
 

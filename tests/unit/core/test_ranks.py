@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -37,3 +38,20 @@ def test_a_rank_ends_after_its_output_and_exit_functions_without_the_interpreter
         [sys.executable, "-c", PROGRAM], env=plain | variables, capture_output=True, text=True, check=True
     )
     assert found.stdout == expected
+
+
+PARENT = """
+import subprocess, sys
+code = "import time; from isopix.core.ranks import end_with_parent; end_with_parent(); print(); time.sleep(9)"
+subprocess.Popen([sys.executable, "-c", code], stdout=sys.stderr)
+sys.stdin.read()
+"""
+
+
+def test_a_rank_ends_once_its_parent_is_gone() -> None:
+    variables = {**os.environ, "RANK": "0", "MASTER_ADDR": "localhost"}
+    pipes: Any = dict.fromkeys(("stdin", "stderr"), subprocess.PIPE)
+    with subprocess.Popen([sys.executable, "-c", PARENT], env=variables, **pipes) as parent:
+        assert parent.stderr.readline() == b"\n"
+        parent.kill()
+        assert parent.communicate(timeout=30)[1] == b""  # the pipe is closed by the end of the rank

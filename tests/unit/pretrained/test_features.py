@@ -117,10 +117,9 @@ print(features.transform(images).tobytes().hex())
 """
 
 
-@pytest.mark.integration
-def test_pickled_with_parts_of_a_plugin_it_loads_the_plugin_in_a_new_process(
-    tmp_path: Path, digits: dict[str, np.ndarray]
-) -> None:
+@pytest.fixture
+def stored(tmp_path: Path, digits: dict[str, np.ndarray]) -> tuple[Path, Path, str]:
+    """Features of a network with a part of a plugin, pickled; the plugin; what they give, in hexadecimal."""
     plugin, stored = tmp_path / EXAMPLE.name, tmp_path / "features.pkl"
     copy(EXAMPLE, plugin)
     settings = ["block.mlp.kind=gated", "steps=1", "depth=1", "width=16", "batch_size=4", "data.limit=20"]
@@ -130,17 +129,35 @@ def test_pickled_with_parts_of_a_plugin_it_loads_the_plugin_in_a_new_process(
         features = isopix.Features(run, device="cpu").fit(digits["flattened"])
         expected = features.transform(digits["flattened"]).tobytes().hex()
         stored.write_bytes(pickle.dumps((features, digits["flattened"])))
+    return stored, plugin, expected
+
+
+def test_pickled_with_parts_of_a_plugin_it_loads_that_plugin_and_no_other(
+    stored: tuple[Path, Path, str],
+) -> None:
+    path, plugin, expected = stored
+    with restored_registry():
+        features, images = pickle.loads(path.read_bytes())
+        assert features.transform(images).tobytes().hex() == expected
+    plugin.write_text(plugin.read_text() + "# changed")
+    line = refusal(pickle.loads, path.read_bytes())
+    assert line.startswith(f"this run uses mlp gated of plugin {plugin} (SHA-256 ")
+    plugin.unlink()
+    assert refusal(pickle.loads, path.read_bytes()) == line
+
+
+@pytest.mark.integration
+def test_pickled_with_parts_of_a_plugin_it_loads_the_plugin_in_a_new_process(
+    stored: tuple[Path, Path, str],
+) -> None:
+    path, plugin, expected = stored
 
     def unpickle(*words: object) -> str:
-        command = [sys.executable, "-c", UNPICKLE, stored, *words]
+        command = [sys.executable, "-c", UNPICKLE, path, *words]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
     assert unpickle() == expected
-    plugin.write_text(plugin.read_text() + "# changed")
-    line = refusal(pickle.loads, stored.read_bytes())
-    assert line.startswith(f"this run uses mlp gated of plugin {plugin} (SHA-256 ")
     plugin.unlink()
-    assert refusal(pickle.loads, stored.read_bytes()) == line
     assert unpickle(EXAMPLE) == expected  # the same file elsewhere
 
 

@@ -11,7 +11,7 @@ from isopix.probing.results import ConcatScore, FewLabels, LowDataResult
 from isopix.recipes.recipe import Recipe
 from isopix.storage.result import EnsembleAccuracy, Result
 from isopix.storage.run_folder import RunFolder
-from tests.unit.reporting.cases import call, evidence, scores
+from tests.unit.reporting.cases import call, evidence, measurement, scores
 
 Score = Callable[[Sequence[str]], tuple[float, float]]  # validation and test accuracy by the settings
 
@@ -45,6 +45,7 @@ class FakeVerbs:
         ensemble = EnsembleAccuracy(test / 2, test / 4)
         metrics = ClassificationMetrics(9, test, (0, 1), 1.0, None, (), (), ensemble)
         shared: Any = {"data": "digits", "step": 9, "mask_ensemble": 0, "precision": "fp32", "classes": ()}
+        shared["measurement"] = measurement()
         return EvaluationResult(call=call("evaluate"), metrics=metrics, **shared)
 
     def probe(self, run: Path, options: Mapping[str, Any]) -> Result:
