@@ -26,7 +26,7 @@ SHARDING_KEY, OFFSETS_KEY = "DCP_SHARDING_INFO", "saved_offsets"  # of torch.dis
 
 
 def read_arrays(path: Path, limit: int = MAX_BYTES) -> Arrays:
-    """Return arrays by name; that of a `.npy` file has the name "". Raises ValueError, also above `limit` bytes."""
+    """Return arrays by name, a `.npy` file's as "". Raises ValueError, also for more than `limit` bytes."""
     with naming(str(path)), warnings.catch_warnings(), open_file(path, limit=limit) as file:
         warnings.simplefilter("error")  # NumPy warns about headers that it reads in part
         loaded = np.load(file, allow_pickle=False)
