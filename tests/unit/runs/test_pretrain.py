@@ -108,7 +108,7 @@ def test_images_with_fewer_colors_give_a_smaller_palette_of_which_the_run_speaks
     for name in ("fitted", "cached"):
         path = train("igpt.digits", tmp_path / name, *words).run.path
         assert '"num_colors": 30' in (path / "recipe.json").read_text()
-        assert "for a 512-color palette: it is a 30-color palette" in (path / "log.jsonl").read_text()
+        assert "for a 512-color palette; a 30-color palette is used" in (path / "log.jsonl").read_text()
     assert len(fits) == 1
     np.savez(tmp_path / "gray.npz", x_train=np.zeros((40, 8, 8), np.uint8))
     with pytest.raises(ValueError, match="all pixels of the training images have one color"):
