@@ -33,9 +33,8 @@ def hash_names(root: Path, names: Sequence[str], index: Path | None = None, limi
     digests = _known(index, paths, stamps)
     unread = [i for i, digest in enumerate(digests) if digest is None]
     threads = min(32, (os.cpu_count() or 1) + 4)  # hashing frees the GIL, and disks take many requests
-    read = lambda i: hash_file(paths[i]) if stamps[i][0] <= limit else f"{stamps[i][0]} bytes"  # noqa: E731
     with track("reading files", len(unread)) as count, ThreadPool(threads) as pool:
-        found = pool.imap(read, unread, FILES_PER_CHUNK)
+        found = pool.imap(lambda i: hash_file(paths[i], limit), unread, FILES_PER_CHUNK)
         for done, (i, digest) in enumerate(zip(unread, found, strict=True), start=1):
             digests[i] = digest
             count(done)

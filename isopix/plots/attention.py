@@ -32,7 +32,6 @@ TICK_HEIGHT = 0.15  # inches, of a number of the color bar
 QUANTILE = 0.99  # of all values of a figure, at which its color scale ends, rounded up to a power of two
 MAX_RATIO, MAX_ROLLOUT_RATIO = 256, 16  # where color scales end at the latest
 MIN_BRIGHTNESS = 0.15  # of an image where rollout is lowest
-MAX_PIXELS = 2**24  # of the image in a record
 SPREAD = 0.28  # layers, over which the heads of a layer, or its attentions, are spread
 
 
@@ -223,7 +222,4 @@ def _show_image(axes: Axes, image: Any, position: PositionLabel, patch_size: int
 
 
 def _decode_png(text: str) -> UInt8[np.ndarray, "H W 3"]:
-    with Image.open(io.BytesIO(base64.b64decode(text))) as image:
-        if math.prod(image.size) > MAX_PIXELS:
-            raise ValueError(f"its image has {image.size} pixels; allowed: {MAX_PIXELS:,}")
-        return np.asarray(image.convert("RGB"))
+    return np.asarray(Image.open(io.BytesIO(base64.b64decode(text))).convert("RGB"))

@@ -23,7 +23,7 @@ class RunLog:
         self.path = path
         self._file = open_file(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW)
         fsync_folder(path.parent)
-        self._truncate(read_regular(path, MAX_BYTES, follow_links=False).rfind(b"\n") + 1)
+        self._truncate(read_regular(path, MAX_BYTES, os.O_NOFOLLOW).rfind(b"\n") + 1)
 
     def write(self, record: dict[str, Any]) -> None:
         """Write a line without buffering; raises ValueError on nan, RuntimeError on a full disk."""
@@ -68,7 +68,7 @@ def read_valid_records(path: Path) -> tuple[list[dict[str, Any]], list[int]]:
 
 def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any] | None]]:
     start = 0
-    for line in read_regular(path, MAX_BYTES, follow_links=False).split(b"\n")[:-1]:
+    for line in read_regular(path, MAX_BYTES, os.O_NOFOLLOW).split(b"\n")[:-1]:
         yield start, _record(line)
         start += len(line) + 1
 

@@ -35,8 +35,6 @@ from isopix.data.sources.split_names import require_one_split
 CLASS_NAMES = "classnames.txt"  # beside the shards, one a line, as CLIP benchmark's datasets have it
 TAR_NAME = re.compile(r"[^.].*\.(tar|tar\.gz|tgz|tar\.bz2|tar\.xz|tar\.zst)", re.IGNORECASE)
 
-MAX_LABEL = 2**20  # bytes of a file of a label, or of the fields of a sample
-
 Parts = dict[str, tarfile.TarInfo]  # the files of a sample by what follows the first dot of their names
 
 
@@ -164,8 +162,8 @@ def _parsed(archive: tarfile.TarFile, member: tarfile.TarInfo, parse: Callable[[
     file = archive.extractfile(member)
     assert file is not None, "it is a regular file"
     with naming(f"file '{member.name}'"):
-        if member.size > MAX_LABEL:
-            raise ValueError(f"it has {member.size:,} bytes, above the limit of {MAX_LABEL:,}")
+        if member.size > MAX_BYTES:
+            raise ValueError(f"it has {member.size:,} bytes, above the limit of {MAX_BYTES:,}")
         return parse(file.read().decode().strip())
 
 

@@ -54,10 +54,10 @@ def test_uploads_are_limited_together_also_those_that_are_arriving(guard: Guard,
     (tmp_path / "folder").mkdir()
     with (tmp_path / "folder" / "upload.png").open("wb") as file:
         os.truncate(file.fileno(), MAX_UPLOADS - 1000)
-    assert (answer(guard, last), answer(guard, too_much), answer(guard, HERE)) == (200, 413, 200)
+    assert (answer(guard, last), answer(guard, too_much), answer(guard, HERE)) == (200, 403, 200)
     guard.arriving = 1
-    assert answer(guard, last) == 413
-    assert answer(guard, {**HERE, "transfer-encoding": "chunked"}) == 413
+    assert answer(guard, last) == 403
+    assert answer(guard, {**HERE, "transfer-encoding": "chunked"}) == 403
     assert guard.arriving == 1
 
 
