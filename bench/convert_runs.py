@@ -10,8 +10,8 @@ from typing import Any
 
 from isopix.core.config import from_dict, to_dict
 from isopix.runs.state import RunEnvironment, State, write_environment
-from isopix.storage.atomic import read_json
-from isopix.storage.checkpoint import FORMAT, MANIFEST
+from isopix.storage.atomic import MANIFEST, read_json
+from isopix.storage.checkpoint import FORMAT
 from isopix.storage.provenance import sha256_of
 from isopix.storage.run_folder import RunFolder
 

@@ -5,6 +5,7 @@ import json
 import logging
 from array import array
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -102,6 +103,9 @@ def _write(folder: Path, source: Source, configs: Configs, store: StoreName) -> 
 
     folder.parent.mkdir(parents=True, exist_ok=True)
     lock = f".{folder.name}.lock"
+    for left in folder.parent.glob(".*.lock"):
+        with suppress(ValueError), exclusive_lock(folder.parent, "a folder in", name=left.name):
+            left.unlink(missing_ok=True)
     with exclusive_lock(folder.parent, "a folder in", name=lock, waiting=logger.info):
         if read_manifest(folder) is None:
             write_artifact(folder, write)

@@ -4,7 +4,6 @@ import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -38,6 +37,7 @@ from isopix.pretrained.feature_extractor import FeatureExtractor, inference
 from isopix.pretrained.inputs import ArrayLike, ImagesLike, as_mask, require_images
 from isopix.runs.state import CLASSIFIER, MODEL, records_of
 from isopix.storage import checkpoint, hub
+from isopix.storage.atomic import scratch_folder
 from isopix.storage.run_folder import require_new
 
 BATCH_SIZE = 16
@@ -223,7 +223,7 @@ class PretrainedModel(FeatureExtractor):
 
     def publish(self, name: str, *, card: str = "", private: bool = False) -> str:
         """Upload what `save` writes, with a model card, to the Hugging Face Hub, and return its URL."""
-        with TemporaryDirectory() as temporary:
+        with scratch_folder("model") as temporary:
             folder = Path(temporary) / "model"
             self.save(folder)
             if card:

@@ -9,7 +9,7 @@ from PIL import Image
 from torch import Tensor
 
 from isopix.core.overrides import flatten
-from isopix.core.text import Table, count_of
+from isopix.core.text import Table, count_of, naming
 from isopix.generate.sample import generation_verbs
 from isopix.plots.images import Group, enlarge, fit_scale, image_grid, png_bytes, sample_grid
 from isopix.plots.palette import arrange_colors, oklab
@@ -60,7 +60,10 @@ def _names(paths: Sequence[Path]) -> list[str]:
 
 def report_page(runs: Mapping[str, RunRecord]) -> Page:
     """Return the page about these runs."""
-    articles = [_article(name, number, run, len(runs)) for number, (name, run) in enumerate(runs.items())]
+    articles = list[Article]()
+    for number, (name, run) in enumerate(runs.items()):
+        with naming(str(run.path)):
+            articles.append(_article(name, number, run, len(runs)))
     colors = [run.weights.colors for run in runs.values() if run.weights and run.weights.colors is not None]
     bands = list(dict.fromkeys(map(color_strip, colors)))
     command = ["isopix", "report", *(str(run.path) for run in runs.values())]

@@ -21,9 +21,10 @@ from isopix.probing.methods import LbfgsProbe
 from isopix.probing.results import ProbeResult
 from isopix.recipes.recipe import Recipe
 from isopix.runs.results import VerificationResult
+from isopix.runs.state import read_environment, typed
 from isopix.storage import checkpoint, log
 from isopix.storage.arrays import read_arrays
-from isopix.storage.atomic import read_json
+from isopix.storage.atomic import MANIFEST, read_json
 from isopix.storage.checkpoint import Checkpoint
 from isopix.storage.result import Result
 from isopix.storage.run_folder import RunFolder
@@ -137,7 +138,7 @@ def read_run(run: RunFolder, kinds: Kinds = NUMBERS) -> RunRecord:
         path=run.path,
         settings=settings,
         recipe=read(run.recipe, lambda path: from_dict(Recipe, settings)),
-        environment=read(run.environment, lambda path: public(read_json(path))) or {},
+        environment=read(run.environment, _environment) or {},
         log=records,
         weights=read(
             run.checkpoints, lambda path: _weights(checkpoint.load_latest(path, ("model",)).checkpoint)
@@ -150,16 +151,16 @@ def read_run(run: RunFolder, kinds: Kinds = NUMBERS) -> RunRecord:
 
 def read_run_or_model(path: Path) -> RunRecord:
     """Read a run folder or a saved model. Raises ValueError for what is neither or is damaged."""
-    if not (path / checkpoint.MANIFEST).is_file():
+    if not (path / MANIFEST).is_file():
         return read_run(RunFolder.open(path))
     found = checkpoint.load_checkpoint(path, ("model",))
-    imported = {key: each for key, each in found.records.get("imported", {}).items() if key != "tensors"}
+    imported = {key: each for key, each in typed(found).imported.items() if key != "tensors"}
     settings = public(found.records["recipe"])
     return RunRecord(
         path=path,
         settings=settings,
         recipe=from_dict(Recipe, settings),
-        environment=public({**found.records.get("environment", {}), **imported}),
+        environment=public({**found.records["environment"], **imported}),
         weights=_weights(found),
     )
 
@@ -174,6 +175,11 @@ def public(values: Any) -> Any:
         return values
     before, equals, path = values.rpartition("=")
     return before + equals + (PurePath(path).name if path.startswith("/") else path)
+
+
+def _environment(path: Path) -> Values:
+    read_environment(RunFolder(path.parent))  # raises ValueError for values of other types
+    return dict(public(read_json(path)))
 
 
 def _data_sample(path: Path) -> DataSample:

@@ -14,7 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoes
 from markupsafe import Markup
 
 from isopix.core.files import read_regular
-from isopix.core.text import Table, printable_lines
+from isopix.core.text import Table, naming, printable_lines
 from isopix.core.version import __version__
 from isopix.data.decode import failure_reason, opened_image
 from isopix.plots import style
@@ -138,12 +138,12 @@ def write_page(
 
 def result_panel(result: Result, name: str) -> Panel:
     """Return what a result shows of itself; `name` starts the names of its figures."""
-    record = result.record()
-    charts = [
-        figure_chart(figure, record, f"{name}-{number}", caption)
-        for number, (caption, figure) in enumerate(result.figures())
-    ]
-    notes = [f"Note: {each}." for each in result.warnings]
+    record, notes = result.record(), [f"Note: {each}." for each in result.warnings]
+    with naming(str(result.path)):
+        charts = [
+            figure_chart(figure, record, f"{name}-{number}", caption)
+            for number, (caption, figure) in enumerate(result.figures())
+        ]
     if not charts and (picture := result_picture(result)):
         try:
             tag = image_tag(read_regular(picture), f"{result.title}: {result.caption}")

@@ -10,7 +10,7 @@ from isopix.core.stats import wilson_interval
 from isopix.core.text import Table, format_bytes, spell_duration
 from isopix.plots import curves
 from isopix.recipes.cost import recipe_cost
-from isopix.reporting.run_record import RunRecord, Values
+from isopix.reporting.run_record import RunRecord
 from isopix.reporting.section import Chart, Panel, Section, figure_chart, join_words, missing, percent
 from isopix.runs.results import VerificationResult
 from isopix.runs.training_log import validation_measurement
@@ -58,16 +58,12 @@ def held_out_loss(run: RunRecord) -> MeanLoss | None:
     name = loss_key(run)
     for split in ("test", "validation"):
         logged = [each for each in run.log if each.get("split") == split and name in each]
-        if logged:
-            return MeanLoss(float(logged[-1][name]), split, _measurement(run, logged[-1]))
+        if logged and (measured := logged[-1].get("measurement") or validation_measurement(run.log)):
+            return MeanLoss(float(logged[-1][name]), split, from_dict(Measurement, measured))
     verified = max(run.of(VerificationResult), key=lambda each: each.images, default=None)
     if verified is None or verified.measurement is None or not run.predicts_codes:
         return None
     return MeanLoss(verified.loss_nats, "test", verified.measurement, own=False)
-
-
-def _measurement(run: RunRecord, record: Values) -> Measurement:
-    return from_dict(Measurement, record.get("measurement") or validation_measurement(run.log))
 
 
 def baseline_losses(run: RunRecord) -> dict[str, float]:
@@ -94,7 +90,8 @@ def finetune_accuracy(run: RunRecord) -> FineTuneAccuracy | None:
         return None
     last = tested[-1]
     low, high = last.get("interval") or wilson_interval(last["accuracy"], last["images"])
-    return FineTuneAccuracy(last["accuracy"], low, high, last["step"], _measurement(run, last))
+    measured = from_dict(Measurement, last["measurement"])
+    return FineTuneAccuracy(last["accuracy"], low, high, last["step"], measured)
 
 
 def loss_section(run: RunRecord, name: str, path: str) -> Section:

@@ -5,7 +5,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from logging import getLogger
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any
 
 import numpy as np
@@ -37,6 +36,7 @@ from isopix.recipes.recipe import NETWORK, Recipe
 from isopix.runs.image_lists import load_hashes, run_folders
 from isopix.runs.state import CLASSIFIER, MODEL, Environment, SavedRun, State, typed
 from isopix.storage import checkpoint
+from isopix.storage.atomic import MANIFEST, temporary_path
 from isopix.storage.checkpoint import DamagedCheckpointError
 from isopix.storage.log import read_log
 from isopix.storage.result import Measurement
@@ -163,7 +163,7 @@ def find_weights(path: Path, groups: Collection[str] | None, optional: Collectio
         return typed(checkpoint.load_checkpoint(best, groups, optional))
     except DamagedCheckpointError as error:
         saved = find_checkpoint(path, groups, optional)
-        if not saved.recipe.selects_step or (path / checkpoint.MANIFEST).is_file():
+        if not saved.recipe.selects_step or (path / MANIFEST).is_file():
             return saved
         used = f"{error}; the weights of step {saved.state.step} are used, which validation did not choose"
         state = replace(saved.state, selection="")
@@ -193,7 +193,7 @@ def saved_recipe(path: Path) -> Recipe:
 
 def newest_checkpoint(path: Path) -> Path:
     """Return the checkpoint folder at a path, or the newest of a run folder, intact or not."""
-    if (path / checkpoint.MANIFEST).is_file():
+    if (path / MANIFEST).is_file():
         return path
     last = checkpoint.latest_folder(RunFolder.open(path).checkpoints)
     if last is None:
@@ -283,10 +283,10 @@ def find_copy(path: Path) -> Path:
 def _copy(source: Path, copy: Path) -> None:
     """Copy a folder; of several processes one succeeds, and a kill leaves no part of it under its name."""
     copy.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(mkdtemp(prefix=f".{copy.name}-", dir=copy.parent))
+    temporary = temporary_path(copy)
     try:
-        shutil.copytree(source, temporary / "run")
-        (temporary / "run").rename(copy)
+        shutil.copytree(source, temporary)
+        temporary.rename(copy)
     except OSError:
         if not copy.exists():  # else another process has made it
             raise
@@ -295,4 +295,4 @@ def _copy(source: Path, copy: Path) -> None:
 
 
 def _manifests(run: Path) -> list[bytes]:
-    return [read_regular(each) for each in sorted(run.glob(f"checkpoints/*/{checkpoint.MANIFEST}"))]
+    return [read_regular(each) for each in sorted(run.glob(f"checkpoints/*/{MANIFEST}"))]

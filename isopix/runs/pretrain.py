@@ -4,7 +4,6 @@ import json
 from collections.abc import Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,7 @@ from isopix.runs.state import Origin, RunEnvironment, RunStatus, write_environme
 from isopix.runs.training import TrainingRun
 from isopix.runs.training_log import RunObserver, evaluator_specs
 from isopix.storage.arrays import npz_bytes, read_tensors, write_tensors
-from isopix.storage.atomic import replace_file, write_json
+from isopix.storage.atomic import replace_file, scratch_folder, write_json
 from isopix.storage.cache import default_cache, read_manifest, write_artifact
 from isopix.storage.provenance import environment, hash_bytes, plugin_records
 from isopix.storage.run_folder import LABELED, SEEN, RunFolder, start_run
@@ -98,7 +97,7 @@ def shared_by_ranks(opened: AbstractContextManager[RunFolder], path: Path) -> It
             yield run
     else:
         barrier()
-        with TemporaryDirectory(prefix="isopix-rank-") as temporary:
+        with scratch_folder("rank") as temporary:
             yield RunFolder(path).view(Path(temporary) / "run")
     barrier()  # the run is complete
 

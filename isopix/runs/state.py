@@ -20,6 +20,7 @@ from isopix.recipes.recipe import Recipe
 from isopix.storage import checkpoint
 from isopix.storage.atomic import read_json, write_json
 from isopix.storage.checkpoint import Checkpoint, Groups, reported_as_damage
+from isopix.storage.result import Measurement
 from isopix.storage.run_folder import RunFolder
 from isopix.train.parallel import is_sharded, write_shards
 
@@ -87,6 +88,24 @@ class Environment:
 
 
 @config
+class InitialWeights:
+    """Where the weights of a run are from."""
+
+    run: str
+    step: int
+
+
+@config
+class SelectedStep:
+    """The step that validation selected before a refit, and by which images."""
+
+    step: int
+    validation_accuracy: float
+    run: str
+    measurement: Measurement
+
+
+@config
 class RunEnvironment(Environment):
     """environment.json of a run folder: what its training was started with."""
 
@@ -106,10 +125,8 @@ class RunEnvironment(Environment):
     trained_parameters: int | None = None
     codec: Mapping[str, Any] | None = None
     """Where the codec is from, if it is not the run's own."""
-    pretrained: Mapping[str, str | int] | None = None
-    """Run and step of the initial weights."""
-    selected: Mapping[str, Any] | None = None
-    """The step that validation selected before a refit, and its measurement."""
+    pretrained: InitialWeights | None = None
+    selected: SelectedStep | None = None
     imported: str = ""
     """Where an imported model is from."""
     trained_on: str = ""

@@ -1,5 +1,6 @@
 """Training in a run folder: the log, the checkpoints and the test at the end, around the trainer."""
 
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -194,6 +195,8 @@ class TrainingRun:
             metrics = evaluate_split(
                 self.task, test, seed=config.seed, precision=self.precision, observe=batches.append
             )
+        if not all(map(math.isfinite, metrics.values())):
+            raise NonFiniteError(best, "the test loss")
         counts = {"images": len(test), "available_images": test.available}
         if self.model is not None:
             counts |= {"train_images": len(self.data.train), "selection_images": selecting}
@@ -226,7 +229,7 @@ class TrainingRun:
     def _refit_selecting(self) -> int:
         is_refit = self.recipe.data.train_on_validation
         selected = read_environment(self.folder).selected if is_refit else None
-        return int(selected["measurement"].get("images", 0)) if selected else 0
+        return selected.measurement.images if selected else 0
 
     def _patience_exhausted(self) -> bool:
         return self.early_stopping is not None and self.early_stopping.should_stop

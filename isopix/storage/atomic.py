@@ -1,14 +1,18 @@
 """Atomic writes that survive a kill or a power failure, and locks: one process at a time in a folder."""
 
 import errno
+import hashlib
 import json
 import os
 import re
 import shutil
 import socket
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory, gettempdir
 from typing import Any
 
 from filelock import FileLock, Timeout
@@ -16,7 +20,9 @@ from filelock import FileLock, Timeout
 from isopix.core.files import open_file, read_regular
 from isopix.core.text import csv_text
 
-TEMPORARY_NAME = re.compile(r"\.tmp-(?P<target>.+)-(?P<pid>[1-9]\d{0,8})(-replaced)?")
+MANIFEST = "manifest.json"  # the last file of a folder that is written
+TEMPORARY_NAME = re.compile(r"\.tmp-(?P<target>.+)-(?P<pid>[1-9]\d{0,8})@(?P<machine>[0-9a-f]{4})(-\w+)?")
+DAY = 86_400  # seconds
 DISK_FULL_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # disk, user quota, process limit
 LOCK_FILE = "lock"
 OWNER = "process "  # begins the text of a lock that is held, or whose holder was killed
@@ -24,19 +30,20 @@ POLL_SECONDS = 0.5  # between attempts to get a lock that another process holds
 
 
 def temporary_path(path: Path) -> Path:
-    """Return where this process writes what is renamed to `path` once it is complete."""
-    return path.with_name(f".tmp-{path.name}-{os.getpid()}")
+    """Return where this process writes what is renamed to `path`, in a folder that is swept before."""
+    _sweep_once(path.parent.resolve())
+    return path.with_name(f".tmp-{path.name}-{os.getpid()}@{machine()}")
+
+
+def scratch_folder(name: str) -> TemporaryDirectory[str]:
+    """Return a new folder in the system's folder of temporary files, which is swept before."""
+    prefix = temporary_path(Path(gettempdir(), f"isopix-{name}")).name
+    return TemporaryDirectory(prefix=f"{prefix}-", ignore_cleanup_errors=True)
 
 
 def final_paths(text: str) -> str:
     """Return an error's text with the paths that the files and folders of this process are renamed to."""
-    return re.sub(rf"\.tmp-([^/]+?)-{os.getpid()}\b", r"\1", text)
-
-
-def temporary_target(path: Path) -> str | None:
-    """Return the name for which a process that has ended was writing `path`; None if it still runs."""
-    match = TEMPORARY_NAME.fullmatch(path.name)
-    return None if match is None or _is_another_process(int(match["pid"])) else match["target"]
+    return re.sub(rf"\.tmp-([^/]+?)-{os.getpid()}@{machine()}", r"\1", text)
 
 
 def is_temporary(path: Path) -> bool:
@@ -44,15 +51,39 @@ def is_temporary(path: Path) -> bool:
     return TEMPORARY_NAME.fullmatch(path.name) is not None
 
 
-def _is_another_process(pid: int) -> bool:
-    """Whether it is running and is not this process, whose id an earlier one may have had."""
+def sweep(folder: Path) -> None:
+    """Delete what killed processes were writing in a folder; what they had completed gets its name."""
+    for path in sorted(folder.glob(".tmp-*")):
+        match = TEMPORARY_NAME.fullmatch(path.name)
+        with suppress(OSError):  # of another user
+            if match and _is_abandoned(path, match):
+                target = path.with_name(match["target"])
+                complete = (path / MANIFEST).is_file() and not target.exists()
+                path.rename(target) if complete else delete(path)
+
+
+_sweep_once = cache(sweep)  # before this process writes there, so that what has its id is not its own
+
+
+def _is_abandoned(path: Path, match: re.Match[str]) -> bool:
+    """Whether the process that was writing has ended, or, on another machine, has not written for a day."""
+    if match["machine"] != machine():
+        return time.time() - path.lstat().st_mtime > DAY
     try:
-        os.kill(pid, 0)
+        os.kill(int(match["pid"]), 0)
     except ProcessLookupError:
-        return False
-    except PermissionError:  # of another user
         return True
-    return pid != os.getpid()
+    except PermissionError:  # of another user
+        return False
+    return int(match["pid"]) == os.getpid()  # of an earlier process with the id of this one
+
+
+@cache
+def machine() -> str:
+    """Return a hash of this machine, or container, on which ids of processes are unique."""
+    namespace = Path("/proc/self/ns/pid")
+    processes = namespace.stat().st_ino if namespace.exists() else 0
+    return hashlib.blake2b(f"{socket.gethostname()} {processes}".encode(), digest_size=2).hexdigest()
 
 
 def write_bytes(path: Path, data: bytes) -> None:

@@ -3,20 +3,16 @@
 import json
 import os
 import shutil
-import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from isopix.core.text import error_line, expand_home
-from isopix.storage.atomic import exclusive_lock, replace_file, write_json
+from isopix.storage.atomic import exclusive_lock, replace_file, temporary_folder, temporary_path, write_json
 from isopix.storage.provenance import hash_bytes, hash_files
 
 MANIFEST_FILE = "manifest.json"
-TEMPORARY = ".writing-"  # how the names of folders begin that are not complete
-UNLOCKED_FOR = 10.0  # seconds, at most, that a new folder has no lock yet
 VERIFIED_FILE = "verified.json"
 UNHASHED = (MANIFEST_FILE, VERIFIED_FILE)
 ALWAYS_HASHED = 256 * 2**20  # bytes of an artifact, which are hashed in a fraction of a second
@@ -32,15 +28,13 @@ def default_cache() -> Path:
 def write_artifact(target: Path, write: Callable[[Path], Mapping[str, Any]]) -> None:
     """Create the folder `target` with files that `write` writes, and a manifest of hashes and its values."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    _remove_abandoned(target.parent)
+    temporary = temporary_path(target)
     shutil.rmtree(target, ignore_errors=True)
-    with (
-        TemporaryDirectory(prefix=TEMPORARY, dir=target.parent, ignore_cleanup_errors=True) as temporary,
-        exclusive_lock(Path(temporary), "folder"),
-    ):
-        folder = Path(temporary) / target.name
-        folder.mkdir()
-        _complete(folder, target, write(folder))
+    try:
+        temporary.mkdir()
+        _complete(temporary, target, write(temporary))
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _complete(folder: Path, target: Path, values: Mapping[str, Any]) -> None:
@@ -54,15 +48,6 @@ def _complete(folder: Path, target: Path, values: Mapping[str, Any]) -> None:
     except OSError:
         if not target.is_dir():  # else another process was faster
             raise
-
-
-def _remove_abandoned(parent: Path) -> None:
-    """Delete the folders whose lock no process holds, of this machine or of another."""
-    for folder in parent.glob(f"{TEMPORARY}*"):
-        with suppress(OSError, RuntimeError, ValueError):
-            if time.time() - folder.stat().st_mtime > UNLOCKED_FOR:
-                with exclusive_lock(folder, "folder"):
-                    shutil.rmtree(folder, ignore_errors=True)
 
 
 def read_manifest(folder: Path) -> dict[str, Any] | None:
@@ -110,8 +95,8 @@ def folder_problem(folder: Path) -> str:
     """Return in a line what does not work in a folder, which is created: replacing files, or locks."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(dir=folder, prefix=".test-") as name:
-            file = Path(name, "file")
+        with temporary_folder(folder / "test", "a test") as temporary:
+            file = temporary / "file"
             for content in (b"old", b"new"):
                 replace_file(file, content)
             if file.read_bytes() != b"new":

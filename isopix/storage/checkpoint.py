@@ -12,17 +12,17 @@ from torch import Tensor
 from isopix.core.text import error_line
 from isopix.storage.arrays import read_shards, write_tensors
 from isopix.storage.atomic import (
+    MANIFEST,
     delete,
     fsync_folder,
     json_bytes,
     read_json,
     temporary_folder,
-    temporary_target,
     write_bytes,
+    write_json,
 )
 from isopix.storage.provenance import sha256_of
 
-MANIFEST = "manifest.json"
 FORMAT = 2
 NAME = re.compile(r"[A-Za-z0-9_-]+")
 FILE_NAME = re.compile(rf"({NAME.pattern})(/{NAME.pattern}\.safetensors|\.(safetensors|json))")
@@ -71,7 +71,6 @@ def save_checkpoint(
     `write_shards` may add groups in several files: `<group>/<shard>.safetensors`.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
-    recover(folder.parent, folder.name)
     size = sum(tensor.nbytes for group in tensors.values() for tensor in group.values())
     with temporary_folder(folder, f"checkpoint {folder} of {size} bytes") as temporary:
         write_shards(temporary)
@@ -153,20 +152,6 @@ def prune(checkpoints: Path, keep: int = 2) -> None:
             intact += is_intact(folder)
 
 
-def recover(checkpoints: Path, name: str = "") -> None:
-    """Clean up after processes that died while saving a step, or `name`: a complete checkpoint is renamed."""
-    for temporary in sorted(checkpoints.glob(".tmp-*")):
-        ended = temporary_target(temporary)
-        if ended is None or (ended != name and not STEP_NAME.fullmatch(ended)):
-            continue  # not written by isopix, perhaps
-        target = checkpoints / ended
-        if not target.exists() and is_intact(temporary):
-            temporary.rename(target)
-            fsync_folder(checkpoints)
-        else:
-            delete(temporary)
-
-
 def _fill(folder: Path, tensors: Groups, records: Mapping[str, Mapping[str, Any]]) -> None:
     for group, members in tensors.items():
         write_tensors(folder / f"{group}.safetensors", members)
@@ -174,7 +159,7 @@ def _fill(folder: Path, tensors: Groups, records: Mapping[str, Mapping[str, Any]
         write_bytes(folder / f"{record}.json", json_bytes(values))
     files = {name: folder / name for name in _names(folder)}
     entries = {name: {"size": path.stat().st_size, "sha256": sha256_of(path)} for name, path in files.items()}
-    write_bytes(folder / MANIFEST, json_bytes({"format": FORMAT, "files": entries}))
+    write_json(folder / MANIFEST, {"format": FORMAT, "files": entries})
     for each in {folder, *(path.parent for path in files.values())}:
         fsync_folder(each)
 

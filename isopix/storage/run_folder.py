@@ -4,13 +4,12 @@ import shutil
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from glob import escape
 from pathlib import Path
 from typing import Any
 
-from isopix.core.text import command_line, similar_paths
+from isopix.core.text import command_line, naming, similar_paths
 from isopix.storage import atomic
-from isopix.storage.checkpoint import MANIFEST, latest_folder, recover
+from isopix.storage.checkpoint import latest_folder
 
 # Hashes of the images trained on or selected by, and of those whose labels were trained on.
 SEEN, LABELED = "training-images.npy", "labeled-images.npy"
@@ -107,13 +106,14 @@ class RunFolder:
             raise ValueError(f"{path} is a file, not a run folder")
         if not path.is_dir():
             raise ValueError(no_folder(path))
-        if (path / MANIFEST).is_file():
+        if (path / atomic.MANIFEST).is_file():
             raise ValueError(f"{path} is a checkpoint, not a run folder; {_run_around(path)}")
         reject_huggingface_model(path, path)
         run = cls(path)
         selecting = cls(run.selection).environment
         if selecting.is_file() and not run.has_checkpoints:
-            again = command_line(*atomic.read_json(selecting)["command"][1:])
+            with naming(str(selecting)):
+                again = command_line(*atomic.read_json(selecting)["command"][1:])
             reason = "has no checkpoints yet: its number of steps is still to be selected"
             raise ValueError(f"{path} {reason}; resume with: {again}")
         if not run.recipe.is_file():
@@ -139,7 +139,8 @@ class RunFolder:
         """Hold the run's lock, and yield the run. Raises ValueError that names the process that holds it."""
         own_folder(self.path)
         with atomic.exclusive_lock(self.path, "run folder"):
-            recover(self.checkpoints)
+            for folder in (self.path, self.checkpoints):
+                atomic.sweep(folder)
             yield self
 
 
@@ -164,7 +165,6 @@ def start_run(path: Path, allowed: Collection[str] = ()) -> Iterator[RunFolder]:
     hidden = not path.exists()
     if hidden:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _delete_abandoned_starts(path)
     run = RunFolder(atomic.temporary_path(path), path) if hidden else RunFolder(path)
     run.path.mkdir(exist_ok=not hidden)
     with atomic.exclusive_lock(run.path, "run folder"):
@@ -188,15 +188,7 @@ def _delete_start_files(run: RunFolder, *, but: str = "") -> None:
     """Delete what precedes the first checkpoint; what `require_new` knows a start by goes last."""
     names = [name for name in (*START_FILES, *START_FOLDERS) if name not in KNOWN_BY]
     for path in (run.path / name for name in (*names, *KNOWN_BY) if name != but):
-        is_folder = path.is_dir() and not path.is_symlink()
-        shutil.rmtree(path, ignore_errors=True) if is_folder else path.unlink(missing_ok=True)
-
-
-def _delete_abandoned_starts(path: Path) -> None:
-    for folder in path.parent.glob(f".tmp-{escape(path.name)}-*"):
-        if atomic.temporary_target(folder) == path.name:
-            with suppress(ValueError), atomic.exclusive_lock(folder, "run folder"):
-                shutil.rmtree(folder)
+        atomic.delete(path)
 
 
 def _is_abandoned_start(path: Path, names: Collection[str]) -> bool:

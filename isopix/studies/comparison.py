@@ -15,7 +15,7 @@ from jaxtyping import Float
 from isopix.core.config import from_dict
 from isopix.core.overrides import flatten
 from isopix.core.stats import GroupLabels, mean_half_width
-from isopix.core.text import command_line, count_of
+from isopix.core.text import command_line, count_of, naming
 from isopix.data.measurement import differences
 from isopix.runs.image_lists import ClassifiedImages, load_test_images
 from isopix.runs.state import read_environment
@@ -133,20 +133,23 @@ def gather(name: str, found: Sequence[FinishedRun]) -> RunGroup:
 def read_finished_run(path: Path) -> FinishedRun:
     """Read a run folder. Raises ValueError for a run without a test accuracy."""
     folder = RunFolder.open(path)
-    settings, environment = flatten(folder.read_recipe()), read_environment(folder)
+    environment = read_environment(folder)
+    with naming(str(folder.recipe)):
+        settings = flatten(folder.read_recipe())
+        seed, draw = settings["train.seed"], LabelDraw(settings["data.seed"], settings["data.subset"])
     tests = [each for each in read_log(folder.log) if each.get("split") == "test" and each.keys() >= TESTED]
     if not tests:
         raise ValueError(f"{path} has no test accuracy yet; resume it with: {command_line('resume', path)}")
     return FinishedRun(
         path=path,
-        seed=settings["train.seed"],
-        draw=LabelDraw(settings["data.seed"], settings["data.subset"]),
+        seed=seed,
+        draw=draw,
         settings={name: value for name, value in settings.items() if name not in VARIED},
         data=environment.data,
         accuracy=tests[-1]["accuracy"],
         num_images=tests[-1]["images"],
         images=load_test_images(path),
-        pretrained=str(environment.pretrained["run"]) if environment.pretrained else None,
+        pretrained=environment.pretrained.run if environment.pretrained else None,
         measurement=from_dict(Measurement, tests[-1]["measurement"]),
     )
 

@@ -223,19 +223,25 @@ class DuplicateMetricError(ValueError):
     """A metric of a name that the log record has already."""
 
 
+class NonFiniteMetricError(ValueError):
+    """A metric that is inf or nan."""
+
+
 def _add_metrics(metrics: dict[str, int | float], found: Any, kind: str) -> None:
     for name, value in found.items():
         if name in {*metrics, "kind", "step", "split"}:
             returned = f"evaluator '{kind}' returns '{name}'"
             raise DuplicateMetricError(f"{returned}, which the log record has already")
         if not math.isfinite(value):
-            raise ValueError(f"evaluator '{kind}' returns {value} for '{name}'; allowed: finite numbers")
+            raise NonFiniteMetricError(f"the validation metric '{name}' of evaluator '{kind}'")
         metrics[str(name)] = int(value) if isinstance(value, Integral) else float(value)
 
 
 def _cause(error: Exception) -> str:
     """An error in one line, with its place in the code unless it was raised to be read."""
     text = " ".join(str(error).split())
+    if isinstance(error, NonFiniteMetricError):
+        return f"{text} is not finite"
     if isinstance(error, EvaluationError):
         return text
     place = traceback.extract_tb(error.__traceback__)[-1]

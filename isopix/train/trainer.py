@@ -12,7 +12,7 @@ from isopix.core.random import generator, seeded
 from isopix.core.types import Scalar
 from isopix.data.batches import Batches
 from isopix.train.config import TrainConfig
-from isopix.train.evaluator import EvaluationContext, Evaluations, EvaluatorSpec
+from isopix.train.evaluator import EvaluationContext, Evaluations, EvaluatorSpec, NonFiniteMetricError
 from isopix.train.parallel import agree, first_rank_first, is_parallel, whole_weights
 from isopix.train.tasks import Batch, TrainingTask
 from isopix.train.throughput import Throughput, energy_counter
@@ -120,7 +120,8 @@ class Trainer:
             if (evaluates or saves) and self._recover(whole=evaluates):
                 return
             if evaluates:
-                self._evaluate()
+                if self._evaluate():
+                    return
                 self.stopped = self.stopped or self._agree()[0]  # early stopping
             if (saves or last or self.stopped) and not self._recover(whole=True):
                 self._save()
@@ -168,14 +169,20 @@ class Trainer:
         if not steps and not state:
             return False
         what, step = state or LOSS, steps[0] if steps else self.step
-        if policy == "stop":
-            raise NonFiniteError(step, what)
-        if policy == "rollback" or state:
-            self._roll_back(step, what)
+        if self._rolls_back(step, what, can_skip=not state):
             return True
         for each in steps:
             self._log_skipped(each)
         return False
+
+    def _rolls_back(self, step: int, what: str, *, can_skip: bool = True) -> bool:
+        """Stop or roll back as `on_nonfinite` says; False where it skips."""
+        policy = self.config.on_nonfinite
+        if policy == "stop" or not self.started:
+            raise NonFiniteError(step, what)
+        if rolls_back := policy == "rollback" or not can_skip:
+            self._roll_back(step, what)
+        return rolls_back
 
     def _log_skipped(self, step: int) -> None:
         in_a_row = bool(self.recoveries) and step == self.recoveries[-1] + 1
@@ -198,8 +205,16 @@ class Trainer:
     def _note(self, step: int, text: str) -> None:
         self.callbacks.log({"kind": "note", "step": step, "text": text})
 
-    def _evaluate(self) -> None:
-        with whole_weights(self.task.module):
-            records = self.evaluations.run(self.step)
+    def _evaluate(self) -> bool:
+        """Log an evaluation; return whether its loss is not finite and the training was rolled back."""
+        try:
+            with whole_weights(self.task.module):
+                records = self.evaluations.run(self.step)
+        except NonFiniteMetricError as error:
+            if self._rolls_back(self.step, str(error)):
+                return True
+            text = f"{error} is not finite at step {self.step}; it is not logged"
+            records = [{"kind": "note", "step": self.step, "text": text}]
         for record in records:
             self.callbacks.log(record)
+        return False

@@ -5,13 +5,13 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 from isopix.core.choices import Count, ExportFormat
 from isopix.core.files import read_regular
 from isopix.core.verb import verb
 from isopix.interop.results import ConversionResult, PublicationResult
+from isopix.storage.atomic import scratch_folder
 from isopix.verbs.options import PathLike, RunLike
 
 if TYPE_CHECKING:
@@ -247,7 +247,7 @@ def publish(
         card = model_card(record, name=name, library="isopix" if format == "isopix" else "transformers")
     if format == "isopix":
         return PublicationResult(url=model.publish(name, card=card, private=private), step=model.loaded.step)
-    with TemporaryDirectory() as temporary:
+    with scratch_folder("convert") as temporary:
         folder = Path(temporary) / "model"
         exported_model(model.loaded).write(folder, card=card)
         return PublicationResult(url=hub.upload(folder, name, private=private), step=model.loaded.step)

@@ -4,7 +4,6 @@ import importlib
 import importlib.util
 import platform
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import metadata
@@ -14,6 +13,7 @@ from typing import Any, Literal
 from isopix.core.text import Table, error_line, format_bytes
 from isopix.core.verb import verb
 from isopix.core.version import __version__
+from isopix.storage.atomic import scratch_folder
 from isopix.storage.result import Result
 from isopix.verbs.options import DeviceLike
 
@@ -205,7 +205,7 @@ def training_checks(device: DeviceLike) -> Iterator[Check]:
     from isopix.core.progress import quiet
     from isopix.verbs.pretrain import pretrain
 
-    with tempfile.TemporaryDirectory(prefix="isopix-doctor-") as name, quiet():
+    with scratch_folder("doctor") as name, quiet():
         try:
             run = pretrain("igpt.digits", *TINY, data="digits", out=Path(name, "run"), device=device)
             losses = [record["loss_nats"] for record in run.metrics.history if record["kind"] == "train"]

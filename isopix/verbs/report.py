@@ -11,7 +11,6 @@ import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen
-from tempfile import TemporaryDirectory
 from typing import Annotated, NoReturn
 
 from isopix.core.choices import Count as Positive
@@ -19,6 +18,7 @@ from isopix.core.choices import Range
 from isopix.core.progress import announce, track
 from isopix.core.verb import VERBS, verb
 from isopix.reporting.results import ReportResult
+from isopix.storage.atomic import scratch_folder
 from isopix.storage.result import Result
 from isopix.verbs.options import DeviceLike, OtherImages, PathLike, Seed, Settings
 from isopix.verbs.pretrain import same_command
@@ -238,7 +238,7 @@ def open_studio(
     from isopix.studio.run import open_runs
 
     opened = open_runs(runs, data=data, device=device)
-    with TemporaryDirectory(prefix="isopix-studio-") as uploads:
+    with scratch_folder("studio") as uploads:
         # Gradio reads them when it is imported: no analytics, and uploaded files in a folder of this call.
         os.environ.update(GRADIO_ANALYTICS_ENABLED="False", GRADIO_TEMP_DIR=uploads)
         os.environ.setdefault("HF_HUB_OFFLINE", "1")

@@ -103,4 +103,4 @@ def digests(run: Path) -> dict[str, str]:
 
 def strays(folder: Path) -> list[str]:
     """Return the names of temporary files."""
-    return [path.name for path in folder.rglob(".tmp-*")] + [path.name for path in folder.rglob(".writing-*")]
+    return [path.name for path in folder.rglob(".tmp-*")]

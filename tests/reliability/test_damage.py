@@ -95,35 +95,27 @@ def test_whatever_happens_to_a_file_is_noticed_and_the_previous_checkpoint_is_ta
             spoil(pair, Path(folder) / "spoilt", seed)
 
 
-def link_nowhere(folder):
-    shutil.rmtree(folder)
-    folder.symlink_to("nowhere")
+def replaced(path, become):
+    shutil.rmtree(path)
+    become(path)
 
 
-def become_a_file(folder):
-    shutil.rmtree(folder)
-    folder.write_text("mine")
+DAMAGES = {
+    "link": lambda path: replaced(path, lambda path: path.symlink_to("nowhere")),
+    "file": lambda path: replaced(path, Path.touch),
+    "empty": lambda path: replaced(path, Path.mkdir),
+    "cut off": lambda path: (path / "manifest.json").unlink(),
+}
 
 
-def become_empty(folder):
-    shutil.rmtree(folder)
-    folder.mkdir()
-
-
-def lose_the_manifest(folder):
-    (folder / "manifest.json").unlink()
-
-
-@pytest.mark.parametrize("damage", [link_nowhere, become_a_file, become_empty, lose_the_manifest])
+@pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("step", [1, 4, 6])
 def test_training_goes_on_beside_whatever_has_the_name_of_a_step(tmp_path, damage, step):
     """In the place of an old checkpoint, of the next one, or of a later one."""
     for each in {2, 3, step}:
         save(tmp_path, each)
-    damage(checkpoint.step_folder(tmp_path, step))
-    found = checkpoint.load_latest(tmp_path)
-    assert found.checkpoint.records["state"]["step"] == 3
-    assert len(found.damaged) == (step > 3)
+    DAMAGES[damage](checkpoint.step_folder(tmp_path, step))
+    assert len(checkpoint.load_latest(tmp_path).damaged) == (step > 3)
     save(tmp_path, 4)
     checkpoint.prune(tmp_path)
     assert checkpoint.load_latest(tmp_path).checkpoint.records["state"]["step"] == 4

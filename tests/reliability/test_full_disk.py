@@ -86,7 +86,7 @@ def check(one: Server, name: str, limit: int) -> bool:
     for path, digest in before.items():
         assert after.get(path) == digest or readable(path), f"{case} lost or tore {path}"
     new = after.keys() - before
-    assert [path for path in new if path.name.startswith((".tmp-", ".writing-"))] == [], case
+    assert [path for path in new if path.name.startswith(".tmp-")] == [], case
     assert all(map(readable, new)), case
     for folder in one.folder.glob("*/checkpoints/step-*"):
         checkpoint.load_checkpoint(folder)

@@ -3,7 +3,9 @@
 import math
 import random
 import time
+from itertools import count
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -11,8 +13,10 @@ import torch
 
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
+from isopix.runs import training
 from isopix.runs.training_log import RunObserver
 from isopix.storage import checkpoint
+from isopix.train import evaluator
 from isopix.train.train_step import NonFiniteError, TrainStep
 from tests.trained import StopAt, different_weights, logged, newest, resume, train
 
@@ -175,3 +179,35 @@ def test_a_wrong_weight_costs_no_more_than_the_steps_since_the_last_evaluation(
     words = ("train.on_nonfinite=skip", "checkpoint_every=1000", "evaluate_every=10")
     [note] = train_with(Fault("weight", 15, math.nan), tmp_path / "run", monkeypatch, *words)
     assert "back to step 10" in note
+
+
+def nan_once(patch: pytest.MonkeyPatch, module: ModuleType, number: int) -> None:
+    """Let one evaluation of a split return nan, with finite weights."""
+    right, calls = evaluator.evaluate_split, count(1)
+
+    def evaluate(*arguments: Any, **options: Any) -> dict[str, float]:
+        metrics = right(*arguments, **options)
+        return dict.fromkeys(metrics, math.nan) if next(calls) == number else metrics
+
+    patch.setattr(module, "evaluate_split", evaluate)
+
+
+@pytest.mark.parametrize(("module", "number", "step"), [(evaluator, 2, 20), (training, 1, 40)])
+def test_an_evaluation_that_is_not_finite_ends_the_run_and_what_is_saved_goes_on(
+    module: ModuleType, number: int, step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: Path
+) -> None:
+    nan_once(monkeypatch, module, number)
+    with pytest.raises(NonFiniteError, match=f"is not finite at step {step}"):
+        train(recipe(), tmp_path / "run")
+    assert resume(tmp_path / "run").finished
+    assert different_weights(tmp_path / "run", whole) == []
+
+
+@pytest.mark.parametrize(("policy", "steps"), [("skip", [0, 40]), ("rollback", [0, 20, 40])])
+def test_a_validation_loss_that_is_not_finite_follows_the_policy(
+    policy: str, steps: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nan_once(monkeypatch, evaluator, 2)
+    assert train(recipe(f"train.on_nonfinite={policy}"), tmp_path / "run").finished
+    assert len(notes_of_faults(tmp_path / "run")) == 1
+    assert [each["step"] for each in logged(tmp_path / "run", split="validation")] == steps

@@ -214,7 +214,7 @@ def test_it_answers_its_own_page_and_ctrl_c_ends_it_at_once(
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.2", port))  # as it listens on one address
     assert [status(url, "/gradio_api/upload", each) for each in (small, large)] == [200, 413]
-    [uploads] = tmp_path.glob("isopix-studio-*")
+    [uploads] = tmp_path.glob("*isopix-studio*")
     (uploads / "sparse").touch()
     os.truncate(uploads / "sparse", 2**28)
     assert status(url, *requests[-1]) == 403

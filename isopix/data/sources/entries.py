@@ -10,7 +10,7 @@ from isopix.data.decode import PACKAGES, image_suffixes
 # What systems and programs put into folders, beside hidden files; in lower case.
 SYSTEM_NAMES = {
     *("@eadir", "@recycle", "#recycle", "$recycle.bin", "system volume information", "lost+found"),
-    *("__macosx", "__pycache__", "thumbs.db", "desktop.ini"),
+    *("__macosx", "__pycache__", "thumbs.db", "desktop.ini", "network trash folder", "temporary items"),
     *("dataset_dict.json", "dataset_info.json", "state.json"),  # of the library `datasets`
 }
 

@@ -32,6 +32,10 @@ from tests.trained import create_run
 GRAYS = 17
 
 
+ENVIRONMENT = dict.fromkeys(("torch", "pillow", "python", "platform", "isopix", "started"), "1")
+ENVIRONMENT |= {"device": "cpu", "threads": 2, "command": ["isopix", "pretrain"]}
+
+
 def call(verb: str, written: str = "2026-01-01T00:00:00+00:00") -> dict[str, Any]:
     """The call of a verb, as its results keep it."""
     command = ["isopix", verb, "/home/someone/runs/a"]
@@ -146,8 +150,8 @@ def whole(
 ) -> RunFolder:
     """A run with weights, a palette, labeled images and a probe."""
     run = bare(path, recipe)
-    given = {"device": "cpu", "threads": 2, "command": ["isopix", "pretrain", "--data", "/home/someone/a b"]}
-    run.environment.write_text(json.dumps({**given, **environment}))
+    given = {**ENVIRONMENT, "command": ["isopix", "pretrain", "--data", "/home/someone/a b"], **environment}
+    run.environment.write_text(json.dumps(given))
     write_log(run, [*records(), baselines()])
     colors = torch.arange(GRAYS)[:, None].expand(-1, 3) * 15
     tensors = {"codec.color_bits": colors.float().view(torch.int32), "head.weight": torch.zeros(3, 4)}
@@ -162,7 +166,7 @@ def fine_tuned(path: Path, pool: Pool = "mean") -> RunFolder:
     """A fine-tuned run that was evaluated."""
     settings = FineTuneConfig(generative_weight=0.5, layer=1, pool=pool)
     run = bare(path, replace(igpt.digits_bert(), finetune=settings))
-    run.environment.write_text(json.dumps({"device": "cpu", "majority": 0.102}))
+    run.environment.write_text(json.dumps(ENVIRONMENT | {"majority": 0.102}))
     seen = {"kind": "evaluation", "loss_nats": 1.7, "class_nats": 2.0, "split": "validation", "images": 64}
     validation = [
         {**seen, "step": step, "accuracy": accuracy} for step, accuracy in ((0, 0.1), (10, 0.5), (20, 0.4))
@@ -182,7 +186,8 @@ def fine_tuned(path: Path, pool: Pool = "mean") -> RunFolder:
 def imported(path: Path) -> RunFolder:
     """A model that was converted: no log, and only some settings are stated."""
     run = bare(path)
-    run.environment.write_text(json.dumps({"imported": "openai/igpt-s", "trained_on": "/data/imagenet"}))
+    stated = {"imported": "openai/igpt-s", "trained_on": "/data/imagenet"}
+    run.environment.write_text(json.dumps(ENVIRONMENT | stated))
     return run
 
 

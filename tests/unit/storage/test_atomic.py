@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import shutil
+import tempfile
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -24,14 +25,38 @@ def test_write_json_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, mo
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_process_of_another_user_is_running(monkeypatch):
-    monkeypatch.setattr(atomic.os, "kill", Mock(side_effect=PermissionError))
-    assert atomic.temporary_target(Path(".tmp-run-999999999")) is None
+LEFT = [f".tmp-{name}-999999999@{atomic.machine()}" for name in ("run-1", "a.json")]
+NOT_LEFT = [f".tmp-a-{os.getppid()}@{atomic.machine()}", ".tmp-a-999999999@0000", ".tmp-a-999999999", "a"]
 
 
-def test_an_error_names_the_paths_that_files_will_have() -> None:
-    text = f"a/.tmp-run-1-{os.getpid()}/.tmp-log-{os.getpid()}: disk full, in .tmp-run-1-{os.getpid()}"
-    assert final_paths(text) == "a/run-1/log: disk full, in run-1"
+@pytest.mark.parametrize("write", [atomic.temporary_path, lambda path: atomic.replace_file(path, b"")])
+def test_what_killed_processes_left_is_deleted_by_the_next_that_writes_there(tmp_path, monkeypatch, write):
+    """Not what belongs to one that runs, to one on another machine, and to other programs."""
+    for name in (*LEFT, *NOT_LEFT):
+        (tmp_path / name).mkdir()
+    (tmp_path / LEFT[0] / "file").touch()
+    with monkeypatch.context() as patch:
+        patch.setattr(atomic.os, "kill", Mock(side_effect=PermissionError))  # of another user
+        atomic.sweep(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {*LEFT, *NOT_LEFT}
+    write(tmp_path / "own")
+    assert {path.name for path in tmp_path.iterdir()} - {"own"} == {*NOT_LEFT}
+    os.utime(tmp_path / NOT_LEFT[1], (0, 0))
+    atomic.sweep(tmp_path)
+    assert not (tmp_path / NOT_LEFT[1]).exists()
+
+
+def test_folders_for_temporary_files_are_swept(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (tmp_path / f"{LEFT[0]}-a_1").mkdir()
+    with atomic.scratch_folder("test") as folder:
+        assert [str(path) for path in tmp_path.iterdir()] == [folder]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_error_names_the_paths_that_files_will_have(tmp_path) -> None:
+    run, log = (atomic.temporary_path(tmp_path / name) for name in ("run-1", "log"))
+    assert final_paths(f"{run}/{log.name}: disk full") == f"{tmp_path}/run-1/log: disk full"
 
 
 def test_a_deleted_folder_stays_deleted(tmp_path: Path) -> None:

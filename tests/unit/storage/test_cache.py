@@ -1,8 +1,5 @@
 """An artifact is complete or does not exist, and damage is detected; what is wrong with a folder is found."""
 
-import os
-import subprocess
-import sys
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -45,31 +42,6 @@ def test_a_changed_or_missing_file_is_detected(
         assert read_manifest(tmp_path / "key")
         damage(tmp_path / "key" / name)
         assert [read_manifest(tmp_path / "key") for _ in range(2)] == [None, None]
-
-
-KILLED = """
-import os, sys
-from pathlib import Path
-from isopix.storage.cache import write_artifact
-write_artifact(Path(sys.argv[1], "killed"), lambda folder: os._exit(9))
-"""
-
-
-def test_what_a_killed_writer_left_is_deleted_by_the_next_one_and_not_by_a_writer_at_the_same_time(
-    tmp_path: Path,
-) -> None:
-    subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], check=False)
-    [left] = tmp_path.iterdir()
-    os.utime(left, (0, 0))
-
-    def write_two(folder: Path) -> dict[str, int]:
-        os.utime(folder.parent, (0, 0))
-        write_artifact(tmp_path / "other", write)
-        return write(folder)
-
-    write_artifact(tmp_path / "key", write_two)
-    assert not left.exists()
-    assert {path.name for path in tmp_path.iterdir()} == {"key", "other"}
 
 
 def test_what_does_not_work_in_a_folder_is_found_and_nothing_is_left(

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import subprocess
 
 import pytest
 import safetensors.torch
@@ -11,6 +10,7 @@ import torch
 
 from isopix.core import signals
 from isopix.storage import checkpoint
+from isopix.storage.atomic import machine, sweep
 
 TENSORS = {
     "model": {"weight": torch.arange(6.0).reshape(2, 3), "half": torch.ones(2, dtype=torch.bfloat16)},
@@ -23,14 +23,6 @@ def save(checkpoints, step):
     folder = checkpoint.step_folder(checkpoints, step)
     checkpoint.save_checkpoint(folder, TENSORS, {**RECORDS, "state": {"step": step}})
     return folder
-
-
-@pytest.fixture(scope="module")
-def dead():
-    """The id of a process that is no more."""
-    process = subprocess.Popen(["true"])
-    process.wait()
-    return process.pid
 
 
 def test_equal_states_give_equal_files(tmp_path):
@@ -94,30 +86,22 @@ def test_the_latest_step_is_found_by_its_number(tmp_path):
 
 
 @pytest.mark.parametrize("ending", ["", "-replaced"])
-def test_a_complete_checkpoint_under_a_temporary_name_is_recovered(tmp_path, dead, ending):
+def test_a_complete_checkpoint_under_a_temporary_name_is_recovered(tmp_path, ending):
     folder = save(tmp_path, 2)
-    folder.rename(tmp_path / f".tmp-{folder.name}-{dead}{ending}")
-    checkpoint.recover(tmp_path)
+    folder.rename(tmp_path / f".tmp-{folder.name}-999999999@{machine()}{ending}")
+    sweep(tmp_path)
     assert list(tmp_path.iterdir()) == [folder]
     assert checkpoint.load_checkpoint(folder).records["state"]["step"] == 2
 
 
-def test_of_two_temporary_checkpoints_the_later_is_recovered(tmp_path, dead):
+def test_of_two_temporary_checkpoints_the_later_is_recovered(tmp_path):
     folder = save(tmp_path, 2)
-    folder.rename(tmp_path / f".tmp-{folder.name}-{dead}-replaced")
+    folder.rename(tmp_path / f".tmp-{folder.name}-999999999@{machine()}-replaced")
     checkpoint.save_checkpoint(folder, {}, {"state": {"step": 22}})
-    folder.rename(tmp_path / f".tmp-{folder.name}-{dead}")
-    checkpoint.recover(tmp_path)
+    folder.rename(tmp_path / f".tmp-{folder.name}-999999999@{machine()}")
+    sweep(tmp_path)
     assert list(tmp_path.iterdir()) == [folder]
     assert checkpoint.load_checkpoint(folder).records == {"state": {"step": 22}}
-
-
-def test_files_of_a_running_process_and_of_another_program_are_left_alone(tmp_path):
-    others = [tmp_path / f".tmp-step-00000002-{os.getppid()}", tmp_path / ".tmp-model-999999999"]
-    for each in others:
-        each.mkdir()
-    save(tmp_path, 1)
-    assert all(each.is_dir() for each in others)
 
 
 def test_names_reach_the_disk_before_and_after_a_checkpoint_is_renamed(tmp_path, monkeypatch):
@@ -130,4 +114,7 @@ def test_names_reach_the_disk_before_and_after_a_checkpoint_is_renamed(tmp_path,
 
     monkeypatch.setattr(checkpoint, "fsync_folder", record)
     save(tmp_path, 3)
-    assert flushed == [(f".tmp-step-00000003-{os.getpid()}", []), (tmp_path.name, ["step-00000003"])]
+    assert flushed == [
+        (f".tmp-step-00000003-{os.getpid()}@{machine()}", []),
+        (tmp_path.name, ["step-00000003"]),
+    ]

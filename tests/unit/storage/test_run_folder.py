@@ -1,10 +1,9 @@
 """Run folders: which folders are runs, or may become one, and who writes to them."""
 
-import subprocess
-
 import pytest
 
 from isopix.storage import checkpoint
+from isopix.storage.atomic import machine
 from isopix.storage.run_folder import RunFolder, require_new
 from tests.trained import create_run
 from tests.unit.data.refusal import refusal
@@ -34,7 +33,7 @@ def test_a_run_is_opened_and_what_is_none_is_named(run, tmp_path):
     assert RunFolder.open(run.path) == run
     assert refusal(RunFolder.open, run.path / "x") == f"no folder {run.path / 'x'}"
     assert refusal(RunFolder.open, tmp_path / "x").endswith(f"x; did you mean {run.path}?")
-    (tmp_path / "begun/.tmp-selection-1").mkdir(parents=True)
+    (tmp_path / "begun/.tmp-selection-1@0000").mkdir(parents=True)
     (tmp_path / "begun/folder.lock").touch()
     assert "begun has nothing saved yet" in refusal(RunFolder.open, tmp_path / "begun")
     path = checkpoint.step_folder(tmp_path / "a" / "b", 2)
@@ -46,9 +45,7 @@ def test_a_run_is_opened_and_what_is_none_is_named(run, tmp_path):
 
 
 def test_locking_recovers_the_checkpoint_of_a_dead_process(run):
-    process = subprocess.Popen(["true"])
-    process.wait()
-    left = run.checkpoints / f".tmp-step-00000002-{process.pid}"
+    left = run.checkpoints / f".tmp-step-00000002-999999999@{machine()}"
     checkpoint.save_checkpoint(left, {}, {"state": {"step": 2}})
     with run.lock():
         assert checkpoint.load_latest(run.checkpoints).checkpoint.records["state"]["step"] == 2

@@ -77,5 +77,5 @@ def test_it_listens_on_this_machine_alone_and_the_guard_is_in_front(monkeypatch:
     assert (given["server_name"], given["share"], given["max_file_size"]) == ("127.0.0.1", False, 2**26)
     assert given["app_kwargs"] == {"middleware": [gradio.Middleware.return_value]}
     assert guard.args == (Guard,)
-    assert guard.kwargs["uploads"].name.startswith("isopix-studio-")
+    assert guard.kwargs["uploads"].name.startswith(".tmp-isopix-studio-")
     assert MAX_UPLOADS == 2**28

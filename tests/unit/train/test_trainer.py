@@ -29,6 +29,7 @@ from isopix.train.evaluator import (
 )
 from isopix.train.parallel import OneDevice
 from isopix.train.tasks import PretrainTask
+from isopix.train.train_step import NonFiniteError
 from isopix.train.trainer import Callbacks, Trainer
 from tests.laws import cases
 
@@ -241,7 +242,7 @@ class Wrong(EvaluatorSpec):
 WRONG = {
     "nan": (
         {"good": numpy.float32(2.5), "broken": math.nan},
-        "ValueError: evaluator 'wrong' returns nan for",
+        "the validation metric 'broken' of evaluator 'wrong' is not finite",
     ),
     "none": (None, "AttributeError: 'NoneType' object has no attribute 'items'"),
 }
@@ -271,7 +272,7 @@ def test_what_is_no_metric_is_noted_and_training_goes_on(case: str, start_at: in
 def test_the_error_of_a_held_out_loss_is_the_runs_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """An objective that cannot be evaluated is refused before training."""
     monkeypatch.setattr(PretrainTask, "evaluate", lambda *given: {"loss_nats": torch.tensor(math.nan)})
-    with pytest.raises(ValueError, match="returns nan for 'loss_nats'"):
+    with pytest.raises(NonFiniteError, match="metric 'loss_nats' of evaluator 'held_out_loss' is not finite"):
         Run(RHYTHM)
 
 
