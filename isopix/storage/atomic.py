@@ -123,9 +123,9 @@ def json_bytes(values: Mapping[str, Any]) -> bytes:
 
 def read_json(path: Path) -> dict[str, Any]:
     """Return a JSON object. Raises ValueError, which begins with the file's name, or OSError."""
-    content = read_regular(path)
+    text = read_regular(path)
     try:
-        return parse_json(content)
+        return parse_json(text)
     except RecursionError:
         raise ValueError(f"{path.name} is not JSON: it is nested too deeply") from None
     except ValueError as error:

@@ -3,16 +3,30 @@
 import ast
 import sys
 from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
+from torch import Tensor
 
 import isopix
 from isopix.core import random
+from isopix.core.random import generator
+from isopix.core.registry import kinds
+from isopix.data.augment import PadCropFlip
+from isopix.data.batches import Batches
+from isopix.data.dataset import DataConfig, load_dataset
+from isopix.data.splits import Split
+from isopix.pretrained.images import sample_of_each
 from tests.golden.values import check_golden
 from tests.laws.test_options import call, shown
 from tests.smoke.conftest import workplace
 from tests.tiny_runs import unchecked
+from tests.unit.data.shards import noise, whole
 
 __all__ = ["unchecked", "workplace"]
 
@@ -101,3 +115,48 @@ def test_every_draw_is_by_the_seed_that_was_given(monkeypatch: pytest.MonkeyPatc
     assert {place for place, seeds in drawn.items() if seeds == {ALSO.get(place)}} == FIXED
     missed = {name for name, own in places() if not any(name == file and line in own for file, line in lines)}
     assert missed == NOT_CALLED
+
+
+ORDER, SIDE = torch.arange(8), 24
+IMAGES = torch.randint(0, 256, (1, 3, SIDE, SIDE), generator=generator(0, "test"), dtype=torch.uint8)
+SAME = IMAGES.expand(8, -1, -1, -1)  # so that no order of images makes a difference
+STORED = Split(SAME, ORDER, full_resolution=whole(*[noise(400, 500)] * 8))
+Draw = Callable[[int], Sequence[Tensor]]
+
+
+def data(seed: int, source: str = "digits", **settings: Any) -> list[Tensor]:
+    """The images of each split by `data.seed`, and those of a limit that is set later."""
+    found = load_dataset(DataConfig(source=source, rows=8, cols=8, seed=seed, **settings))
+    splits = [getattr(found, name) for name in ("train", "validation", "test")]
+    return [each.images[:] for each in (*splits, sample_of_each(found, 3).train) if len(each)]
+
+
+def augmented(name: str, seed: int) -> list[Tensor]:
+    return [kinds("augmentation")[name]().sample(STORED, ORDER, generator(seed, "augment"))]
+
+
+def patches(name: str, seed: int) -> list[Tensor]:
+    return [kinds("patch_augment")[name]().apply(SAME, 8, generator(seed, "augment"))]
+
+
+DRAWS: dict[str, Draw] = {
+    **{name: partial(augmented, name) for name in kinds("augmentation") if name != "none"},
+    **{f"patches {name}": partial(patches, name) for name in kinds("patch_augment") if name != "none"},
+    "flips": lambda seed: [replace(PadCropFlip(), pad=0).sample(STORED, ORDER, generator(seed, "augment"))],
+    "batches": lambda seed: [Batches(STORED, batch_size=8, seed=seed, augment=PadCropFlip()).batch(0)[0]],
+    "held out": data,
+    "limit": partial(data, limit=20, holdout=0.0),
+    "limit of the unlabeled": partial(data, source="photos/cats", limit=5, holdout=0.0),
+    "subset": partial(data, labels_per_class=4, holdout=0.0),
+    "crop": partial(data, source="photos", crop="random", holdout=0.0),
+}
+
+
+@pytest.mark.usefixtures("workplace")
+@pytest.mark.parametrize("name", DRAWS)
+def test_what_is_drawn_is_of_the_seed_and_of_nothing_else(name: str) -> None:
+    torch.manual_seed(0)
+    one, other = DRAWS[name](1), DRAWS[name](2)
+    torch.manual_seed(1)
+    assert all(map(torch.equal, one, DRAWS[name](1)))
+    assert not any(map(torch.equal, one, other))

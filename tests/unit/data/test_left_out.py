@@ -57,7 +57,7 @@ def test_all_other_files_and_folders_without_images_are_named(tmp_path: Path) ->
 
 def test_folders_and_files_of_systems_are_ignored(tmp_path: Path) -> None:
     system = [f"{name.title()}/b.png" for name in SYSTEM_NAMES if "." not in name]
-    hidden = ["cat/@eaDir/b.png", "cat/.ipynb_checkpoints/b.png", "cat/._a.png", "Thumbs.db"]
+    hidden = ["cat/@eaDir/b.png", "cat/.ipynb_checkpoints/b.png", "cat/._a.png", "Temporary Items/b.png"]
     source = read(_files(tmp_path, "cat/a.png", *system, *hidden))
     assert (_names(source), source.classes, source.notes) == (["a.png"], ("cat",), ())
 
