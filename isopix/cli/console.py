@@ -15,19 +15,20 @@ from rich.console import Console
 from rich.text import Text
 
 from isopix.core.progress import print_line, show_progress
-from isopix.core.signals import active_request
+from isopix.core.signals import hang_up, stopped_by
 from isopix.core.text import Table, printable
+from isopix.core.verb import VERBS, current_call
 
 StreamName = Literal["stdout", "stderr"]
-
 TITLES: dict[StreamName, str] = {"stdout": "standard output", "stderr": "standard error"}
 
 
 class Output:
     """`sys.stdout` or `sys.stderr`, as it is at every call.
 
-    Where it cannot be written to, what follows is lost: during training a stop signal, at a pipe that its
-    reader has closed, as `head` does, the end without a message, else OSError.
+    Characters that its encoding lacks are escaped. Where it cannot be written to, what follows is lost: for a
+    training a stop signal, at a pipe that its reader has closed, as `head` does, the end without a message,
+    else OSError.
     """
 
     def __init__(self, name: StreamName):
@@ -39,7 +40,9 @@ class Output:
         return getattr(self._stream(), attribute)
 
     def write(self, text: str) -> int:
-        return self._attempt(lambda: self._stream().write(text))
+        encoding = self._stream().encoding or "utf-8"
+        shown = text.encode(encoding, "backslashreplace").decode(encoding)
+        return self._attempt(lambda: self._stream().write(shown))
 
     def flush(self) -> None:
         self._attempt(self._stream().flush)
@@ -54,12 +57,18 @@ class Output:
         except OSError as error:
             # The interpreter would write the rest when it ends, and fail (Python's "Note on SIGPIPE").
             os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream().fileno())
-            if request := active_request():
-                request.receive(signal.SIGHUP)
+            trained = [each.name for each in VERBS.values() if each.slurm]
+            if stopped_by() or hang_up(will_train=current_call()["verb"] in trained):
                 return 0
             if isinstance(error, BrokenPipeError):
                 sys.exit(128 + signal.SIGPIPE)
             raise OSError(error.errno, error.strerror, TITLES[self._name]) from error
+
+
+# Rich would print lines of no characters.
+for variable in {"COLUMNS", "LINES"} & os.environ.keys():
+    if not os.environ[variable].strip("0"):
+        del os.environ[variable]
 
 
 def open_console(name: StreamName) -> Console:
@@ -67,19 +76,10 @@ def open_console(name: StreamName) -> Console:
     return Console(highlight=False, file=cast(IO[str], Output(name)))
 
 
-Json = Annotated[
-    bool,
-    Parameter(
-        name="--json", negative="", show_default=False, help="Print the results as JSON and nothing else."
-    ),
-]
-Plugins = Annotated[
-    list[Path] | None,
-    Parameter(
-        name="--plugin",
-        help="Python file that registers custom blocks, codecs, objectives, probes ...; repeatable.",
-    ),
-]
+AS_JSON = "Print the results as JSON and nothing else."
+PLUGIN = "Python file that registers custom blocks, codecs, objectives, probes ...; repeatable."
+Json = Annotated[bool, Parameter(name="--json", negative="", show_default=False, help=AS_JSON)]
+Plugins = Annotated[list[Path] | None, Parameter(name="--plugin", help=PLUGIN)]
 
 
 console, error_console = open_console("stdout"), open_console("stderr")

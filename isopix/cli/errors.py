@@ -26,11 +26,8 @@ SYNONYMS = {
     "inpaint": "complete",
     "linear-probe": "probe",
     "dataset": "data",
-    "num": "count",
-    "num-images": "count",
-    "num-samples": "count",
-    "output": "out",
-    "output-dir": "out",
+    **dict.fromkeys(("num", "num-images", "num-samples"), "count"),
+    **dict.fromkeys(("output", "output-dir"), "out"),
     "temp": "temperature",
 }
 

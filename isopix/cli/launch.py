@@ -12,7 +12,7 @@ from pathlib import Path
 from shlex import quote
 from signal import SIGKILL, SIGTERM, Signals
 from subprocess import Popen
-from typing import Annotated, Any, NoReturn, cast
+from typing import Annotated, Any, cast
 
 from cyclopts import Parameter
 
@@ -45,8 +45,7 @@ SlurmParameters = Annotated[
 ]
 
 SHUTDOWN_SECONDS = 600  # to save, after a stop signal, before processes are killed
-SAME_ERROR = 5.0  # seconds that other ranks leave to rank 0, whose error is usually the same
-LOST_CONTACT = 5.0  # seconds that a rank leaves to the one that it has lost contact with
+PATIENCE = 5.0  # seconds that a rank leaves to rank 0, or to the one lost, whose error says more
 CONNECTION_ERRORS = ("gloo", "NCCL", "Connection closed by peer", "Connection reset by peer")
 POLL_SECONDS = 0.1
 HOST = "127.0.0.1"
@@ -60,19 +59,14 @@ def launch_ranks(count: int | None, device: str) -> None:
     if count < 1:
         raise ValueError(f"devices is {count}; allowed: 1 or more")
     # Imported here, as help needs no torch.
+    from torch.distributed import TCPStore  # type: ignore[attr-defined]  # noqa: PLC0415
+
     from isopix.core.device import available_cores, list_devices, select_device  # noqa: PLC0415
 
     available = len(list_devices(device))
     if select_device(device).type != "cpu" and count > available:
         raise ValueError(f"devices is {count}; available with device {device}: {available}")
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, available_cores() // count)))
-    _launch(count)
-
-
-def _launch(count: int) -> NoReturn:
-    # Imported here, as it takes a second.
-    from torch.distributed import TCPStore  # type: ignore[attr-defined]  # noqa: PLC0415
-
     listener = socket.create_server((HOST, 0))  # that of the store would accept other machines
     port = listener.getsockname()[1]
     store = TCPStore(HOST, port, is_master=True, wait_for_workers=False, master_listen_fd=listener.detach())
@@ -113,29 +107,20 @@ class Ranks:
         if wrong and not self.signals:
             self.failed = wrong[0]
             self.signals.append(SIGTERM)
-        for number in self.signals[self.passed_on :]:
-            self._send(number)
-            self.passed_on, self.deadline = self.passed_on + 1, time.monotonic() + SHUTDOWN_SECONDS
-        if time.monotonic() > self.deadline:
-            self._send(SIGKILL)
+        new, late = self.signals[self.passed_on :], time.monotonic() > self.deadline
+        for number in [SIGKILL] if late else new:
+            self.deadline = time.monotonic() + SHUTDOWN_SECONDS
+            for each in self.processes:
+                each.send_signal(number)
+        self.passed_on += len(new)
         return None in codes
-
-    def _send(self, number: int) -> None:
-        for each in self.processes:
-            each.send_signal(number)
 
 
 def _start(rank: int, count: int, port: int) -> "Popen[bytes]":
-    variables = {
-        "RANK": rank,
-        "LOCAL_RANK": rank,
-        "WORLD_SIZE": count,
-        "LOCAL_WORLD_SIZE": count,
-        "MASTER_ADDR": HOST,
-        "MASTER_PORT": port,
-        "TORCHELASTIC_USE_AGENT_STORE": True,  # that of this process
-        ranks.LAUNCHED: True,
-    }
+    variables: dict[str, object] = dict.fromkeys(("RANK", "LOCAL_RANK"), rank)
+    variables |= dict.fromkeys(("WORLD_SIZE", "LOCAL_WORLD_SIZE"), count)
+    variables |= {"MASTER_ADDR": HOST, "MASTER_PORT": port, ranks.LAUNCHED: 1}
+    variables["TORCHELASTIC_USE_AGENT_STORE"] = True  # that of this process
     quiet = {"TORCH_CPP_LOG_LEVEL": "ERROR"}  # else lost connections print C++ stacks
     environment = quiet | os.environ | {name: str(value) for name, value in variables.items()}
     command = [sys.executable, "-m", "isopix", *sys.argv[1:]]
@@ -158,7 +143,7 @@ def of_rank(message: str) -> str:
         return message
     lost = any(each in message for each in CONNECTION_ERRORS)
     try:
-        time.sleep(LOST_CONTACT if lost else SAME_ERROR if ranks.rank() else 0)
+        time.sleep(PATIENCE if lost or ranks.rank() else 0)
     except KeyboardInterrupt:
         sys.exit(1)
     text = f"lost contact with another rank: {message}" if lost else message

@@ -59,9 +59,13 @@ class _Process:
     announces: bool = False
 
 
-def active_request() -> StopRequest | None:
-    """Return the request of the training that is under way; None if a signal ends the work at once."""
-    return _Process.request
+def hang_up(*, will_train: bool) -> bool:
+    """Stop the training that is under way, or that will be, as SIGHUP does; return whether there is one."""
+    if _Process.request:
+        _Process.request.receive(signal.SIGHUP)
+    elif will_train:
+        _Process.raised = _Process.received = signal.SIGHUP
+    return _Process.received is not None
 
 
 def stopped_by() -> signal.Signals | None:

@@ -41,14 +41,9 @@ WIDE = 10_000  # characters: no row is wrapped
 SETTING_SYNONYMS = {
     "learning_rate": "lr",
     "epochs": "steps",
-    "layers": "depth",
-    "num_layers": "depth",
-    "dim": "width",
-    "embed_dim": "width",
-    "hidden_size": "width",
-    "image_size": "rows",
-    "img_size": "rows",
-    "resolution": "rows",
+    **dict.fromkeys(("layers", "num_layers"), "depth"),
+    **dict.fromkeys(("dim", "embed_dim", "hidden_size"), "width"),
+    **dict.fromkeys(("image_size", "img_size", "resolution"), "rows"),
 }
 
 

@@ -4,6 +4,7 @@ import hashlib
 import io
 import logging
 import re
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -36,8 +37,9 @@ DARK = 2**15  # samples below half of the 65,536 levels make dark images
 BITS, PHOTOMETRIC, PLANES = 258, 262, 284  # TIFF tags
 ORIENTATION = 0x0112  # the EXIF tag
 
-# Pillow logs what is wrong with a file besides raising it; without a handler that is printed.
+# Pillow logs what is wrong with a file besides raising it, and warns of what it reads in part.
 logging.getLogger("PIL").addHandler(logging.NullHandler())
+warnings.filterwarnings("ignore", module=r"PIL\.")
 # Pillow refuses PNG files with more than a megabyte of text or color profile.
 PngImagePlugin.MAX_TEXT_CHUNK = PngImagePlugin.MAX_TEXT_MEMORY
 

@@ -5,7 +5,9 @@ import os
 import shutil
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from isopix.core.text import error_line, expand_home
@@ -21,8 +23,17 @@ Stamps = dict[str, list[int]]  # of files: what changes when they do
 
 
 def default_cache() -> Path:
-    """Return $ISOPIX_CACHE, or ~/.cache/isopix."""
-    return Path(expand_home(os.environ.get("ISOPIX_CACHE", "")) or Path.home() / ".cache" / "isopix")
+    """Return $ISOPIX_CACHE, or ~/.cache/isopix; without a home folder a temporary one of this process."""
+    if given := os.environ.get("ISOPIX_CACHE"):
+        return Path(expand_home(given))
+    with suppress(RuntimeError):
+        return Path.home() / ".cache" / "isopix"
+    return Path(_temporary_cache().name)
+
+
+@cache
+def _temporary_cache() -> "TemporaryDirectory[str]":
+    return TemporaryDirectory(prefix="isopix-cache-")
 
 
 def write_artifact(target: Path, write: Callable[[Path], Mapping[str, Any]]) -> None:

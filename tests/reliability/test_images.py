@@ -4,6 +4,8 @@ import csv
 import io
 import os
 import struct
+import subprocess
+import sys
 import time
 import zlib
 from collections.abc import Callable
@@ -118,3 +120,18 @@ def test_every_bad_file_is_named(tmp_path: Path) -> None:
     assert (named, len(listed)) == (bad, bad)
     assert all(path.isprintable() for path in listed)
     assert loaded > 0.99 * good  # but for copies
+
+
+DAMAGED_EXIF = """
+import io
+from PIL import Image
+from isopix.data.decode import decode_image
+content = io.BytesIO()
+Image.new("RGB", (8, 8)).save(content, "JPEG", exif=b"Exif\\0\\0II*\\0\\x08\\0\\0\\0\\x05\\0\\x12\\x01")
+decode_image(content.getvalue(), 64)
+"""
+
+
+def test_what_pillow_warns_of_is_not_printed() -> None:
+    found = subprocess.run([sys.executable, "-c", DAMAGED_EXIF], capture_output=True, text=True, check=True)
+    assert found.stderr == ""

@@ -1,11 +1,19 @@
 """What has to be set before PyTorch is loaded, signals while it is, and what is printed."""
 
+import io
+import os
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
-from isopix.cli.console import say, show, show_json, warn
+from isopix.cli.console import error_console, say, show, show_json, warn
+from isopix.cli.main import main
+from isopix.core.signals import _Process, stop_requested
 from isopix.core.text import Table
 
 CODE = """
@@ -56,3 +64,62 @@ def test_names_never_control_the_terminal(capsys: pytest.CaptureFixture[str]) ->
     shown = "lat\\xe9n\\x1b[2J\\x0a[bold]"
     assert (out.count(shown), err) == (4, f"{shown}\n")
     assert all(character.isprintable() or character == "\n" for character in out)
+
+
+def test_characters_that_the_encoding_lacks_are_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(io.BytesIO(), encoding="ascii"))
+    show(Table("losses", ["é", "value"], [("✓", "−1")]))
+    sys.stdout.flush()
+    assert sys.stdout.buffer.getvalue().endswith(b"\\u2713 |    \\u22121\n\n")
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from isopix.cli.console import say; say('shown')",
+        "from isopix.storage.cache import default_cache; (default_cache() / 'x').touch(); print('shown')",
+    ],
+)
+def test_output_needs_no_columns_and_the_cache_no_home(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HOME", "ISOPIX_CACHE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("COLUMNS", "0")
+    lost = "import os, pwd; pwd.getpwuid = {}.__getitem__; "  # as in a container, whose users have no names
+    found = subprocess.run([sys.executable, "-c", lost + code], capture_output=True, text=True, check=True)
+    assert (found.stdout, found.stderr) == ("shown\n", "")
+
+
+@contextmanager
+def unread_output(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let standard error be a pipe that nobody reads."""
+    for name in ("raised", "received"):
+        monkeypatch.setattr(_Process, name, None)
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as stream:
+        monkeypatch.setattr("sys.stderr", stream)
+        yield
+
+
+def test_output_that_nobody_reads_stops_a_training_and_ends_other_work(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with unread_output(monkeypatch), pytest.raises(SystemExit) as ended:
+        warn("lost")
+    assert ended.value.code == 141
+    with unread_output(monkeypatch), stop_requested() as request:
+        warn("lost")
+    assert request.signal is signal.SIGHUP
+
+
+@pytest.mark.integration
+def test_a_training_whose_output_nobody_reads_before_its_first_step_is_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["steps=50", "depth=1", "width=16", "batch_size=4", "data.limit=80", "--out", str(tmp_path / "r")]
+    monkeypatch.setattr("sys.argv", ["isopix", "pretrain", "igpt.digits", *words])
+    monkeypatch.setattr("isopix.core.progress._Process.console", error_console)
+    with unread_output(monkeypatch), pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 75
+    assert (tmp_path / "r/checkpoints/step-00000000/manifest.json").is_file()
