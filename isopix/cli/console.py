@@ -19,8 +19,7 @@ from isopix.core.signals import hang_up, stopped_by
 from isopix.core.text import Table, printable
 from isopix.core.verb import VERBS, current_call
 
-StreamName = Literal["stdout", "stderr"]
-TITLES: dict[StreamName, str] = {"stdout": "standard output", "stderr": "standard error"}
+TITLES = {"stdout": "standard output", "stderr": "standard error"}
 
 
 class Output:
@@ -31,7 +30,7 @@ class Output:
     else OSError.
     """
 
-    def __init__(self, name: StreamName):
+    def __init__(self, name: Literal["stdout", "stderr"]):
         self._name = name
 
     def __getattr__(self, attribute: str) -> Any:
@@ -71,7 +70,7 @@ for variable in {"COLUMNS", "LINES"} & os.environ.keys():
         del os.environ[variable]
 
 
-def open_console(name: StreamName) -> Console:
+def open_console(name: Literal["stdout", "stderr"]) -> Console:
     """Return a console that writes to standard output or error."""
     return Console(highlight=False, file=cast(IO[str], Output(name)))
 

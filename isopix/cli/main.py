@@ -84,7 +84,7 @@ def main() -> None:
     except OSError as error:
         has_path = error.filename is not None and error.strerror
         _exit(error, f"{error.filename}: {error.strerror}" if has_path else str(error), 1)
-    except RuntimeError as error:
+    except (RuntimeError, MemoryError) as error:
         _exit(error, str(error), 1)
     except ImportError as error:
         _exit(error, f"{error.__cause__ or error}; isopix doctor checks the installation", 1)

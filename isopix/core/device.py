@@ -242,12 +242,15 @@ def is_out_of_memory(error: RuntimeError) -> bool:
 
 
 @contextmanager
-def report_memory(what: str) -> Iterator[None]:
-    """Turn an error of the allocator into a RuntimeError of one line: no memory for `what`."""
+def report_memory(what: str, count: int = 0, bytes_each: int = 0) -> Iterator[None]:
+    """Raise RuntimeError for an error of the allocator, ValueError for more than the machine's memory."""
+    total = total_memory(torch.device("cpu"))
+    if count * bytes_each > total:
+        raise ValueError(f"not enough memory for {what}; {total // bytes_each:,} fit")
     try:
         yield
-    except RuntimeError as error:
-        if not is_out_of_memory(error):
+    except (RuntimeError, MemoryError) as error:
+        if isinstance(error, RuntimeError) and not is_out_of_memory(error):
             raise
         raise RuntimeError(f"not enough memory for {what}") from error
 

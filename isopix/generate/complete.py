@@ -81,7 +81,8 @@ def complete_images(
     completions are computed at a time, by default as many as the free memory allows.
     """
     found, each, raster = [], prompt.samples_per_image, model.objective.can_sample
-    with report_memory(f"{len(prompt.images) * each:,} images; sample fewer"), sampling_mode(model, sampling):
+    needed = len(prompt.images) * each, 2 * prompt.images[0].numel()
+    with report_memory(f"{needed[0]:,} images; sample fewer", *needed), sampling_mode(model, sampling):
         size = batch_size or (
             images_at_once(model.network, sampling.precision) if raster else images_per_forward(model.network)
         )
@@ -90,10 +91,10 @@ def complete_images(
             for images in range_batches(len(prompt.images), max(1, size // each))
             for samples in range_batches(each, size)
         ]
-        with track("completing images, percent", 100) as count:
+        with track("completing images, percent", 100) as count_done:
             for number, part in enumerate(parts):
                 for step in _steps(model, prompt, *part, sampling=sampling, passes=passes, seed=seed):
-                    count(round(100 * (number + step.done / step.total) / len(parts)))
+                    count_done(round(100 * (number + step.done / step.total) / len(parts)))
                 found.append((step.images.flatten(0, 1), step.log_likelihood.flatten()))
     images, log_likelihood = (_by_image(torch.cat(part), each) for part in zip(*found, strict=True))
     mask = hidden_pixels(prompt.hidden, prompt.images)

@@ -3,6 +3,7 @@
 Random numbers depend on the seed and the image's number, not on the others, but for rounding.
 """
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -213,7 +214,8 @@ def sample_images(
     require(model, "sample")
     network, codec = model.network, model.network.codec
     shape = (3, *codec.image_size)
-    with report_memory(f"{count:,} images; sample fewer"), sampling_mode(model, sampling):
+    fewer = f"{count:,} images; sample fewer"
+    with report_memory(fewer, count, 2 * math.prod(shape)), sampling_mode(model, sampling):
         images, done = torch.empty(count, *shape, dtype=torch.uint8), 0
         batches = range_batches(count, batch_size or images_at_once(network, sampling.precision))
         with track("sampling", len(batches) * codec.grid.positions) as count_done:

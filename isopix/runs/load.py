@@ -36,9 +36,9 @@ from isopix.recipes.recipe import NETWORK, Recipe
 from isopix.runs.image_lists import load_hashes, run_folders
 from isopix.runs.state import CLASSIFIER, MODEL, Environment, SavedRun, State, typed
 from isopix.storage import checkpoint
-from isopix.storage.atomic import MANIFEST, temporary_path
+from isopix.storage.atomic import MANIFEST, first_folder
 from isopix.storage.checkpoint import DamagedCheckpointError
-from isopix.storage.log import read_log
+from isopix.storage.log import iterate_log
 from isopix.storage.result import Measurement
 from isopix.storage.run_folder import LABELED, SEEN, RunFolder
 
@@ -150,9 +150,8 @@ def load_run(path: Path, *, device: torch.device) -> LoadedRun:
 def _most_frequent_codes(path: Path) -> tuple[int, ...]:
     for folder in run_folders(path):
         log = RunFolder(folder).log
-        for record in read_log(log) if log.is_file() else ():
-            if record["kind"] == "baselines":
-                return tuple(record["modes"])
+        for record in iterate_log(log, "baselines") if log.is_file() else ():
+            return tuple(record["modes"])
     return ()
 
 
@@ -283,15 +282,8 @@ def find_copy(path: Path) -> Path:
 def _copy(source: Path, copy: Path) -> None:
     """Copy a folder; of several processes one succeeds, and a kill leaves no part of it under its name."""
     copy.parent.mkdir(parents=True, exist_ok=True)
-    temporary = temporary_path(copy)
-    try:
-        shutil.copytree(source, temporary)
-        temporary.rename(copy)
-    except OSError:
-        if not copy.exists():  # else another process has made it
-            raise
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+    with first_folder(copy) as folder:
+        shutil.copytree(source, folder, dirs_exist_ok=True)
 
 
 def _manifests(run: Path) -> list[bytes]:

@@ -12,7 +12,7 @@ from isopix.probing.evaluators import KNNAccuracy, LinearProbe
 from isopix.recipes.cost import recipe_cost
 from isopix.recipes.recipe import Recipe
 from isopix.runs.loggers import RunLogger
-from isopix.storage.log import RunLog, read_log
+from isopix.storage.log import RunLog, iterate_log, read_log
 from isopix.storage.run_folder import RunFolder
 from isopix.train.config import TrainConfig
 from isopix.train.evaluator import EvaluatorSpec, HeldOutLoss
@@ -64,7 +64,8 @@ class TrainingLog(RunLog):
         return read_log(self.folder.log)
 
     def has(self, kind: str, split: str | None = None) -> bool:
-        return any(each["kind"] == kind and split in (None, each.get("split")) for each in self.read())
+        records = iterate_log(self.folder.log, kind)
+        return any(split in (None, each.get("split")) for each in records)
 
     def risen_loss_note(self, record: Record) -> str:
         """Return a warning if the last validation loss is above that of the initial weights."""

@@ -178,6 +178,21 @@ def temporary_folder(target: Path, what: str) -> Iterator[Path]:
 
 
 @contextmanager
+def first_folder(target: Path) -> Iterator[Path]:
+    """Yield a new folder, to be filled; it is renamed to `target` unless another process was faster."""
+    temporary = temporary_path(target)
+    try:
+        temporary.mkdir()
+        yield temporary
+        temporary.rename(target)
+    except OSError:
+        if not target.is_dir():
+            raise
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+@contextmanager
 def report_disk_full(what: str, folder: Path) -> Iterator[None]:
     """Turn a full disk into a RuntimeError that says what did not fit, what is free and what to do."""
     try:

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from isopix.core.text import error_line, expand_home
-from isopix.storage.atomic import exclusive_lock, replace_file, temporary_folder, temporary_path, write_json
+from isopix.storage.atomic import exclusive_lock, first_folder, replace_file, temporary_folder, write_json
 from isopix.storage.provenance import hash_bytes, hash_files
 
 MANIFEST_FILE = "manifest.json"
@@ -39,26 +39,15 @@ def _temporary_cache() -> "TemporaryDirectory[str]":
 def write_artifact(target: Path, write: Callable[[Path], Mapping[str, Any]]) -> None:
     """Create the folder `target` with files that `write` writes, and a manifest of hashes and its values."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = temporary_path(target)
     shutil.rmtree(target, ignore_errors=True)
-    try:
-        temporary.mkdir()
-        _complete(temporary, target, write(temporary))
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-
-
-def _complete(folder: Path, target: Path, values: Mapping[str, Any]) -> None:
-    files = {path.name: path for path in sorted(folder.iterdir()) if path.name not in UNHASHED}
-    text = json.dumps({**values, "files": hash_files(files)}, sort_keys=True)
-    (folder / MANIFEST_FILE).write_text(json.dumps({"hash": hash_bytes(text.encode()), "manifest": text}))
-    if _is_large(files):
-        _remember_verified(folder, _stamps(files))
-    try:
-        folder.rename(target)
-    except OSError:
-        if not target.is_dir():  # else another process was faster
-            raise
+    with first_folder(target) as folder:
+        values = write(folder)
+        files = {path.name: path for path in sorted(folder.iterdir()) if path.name not in UNHASHED}
+        text = json.dumps({**values, "files": hash_files(files)}, sort_keys=True)
+        manifest = {"hash": hash_bytes(text.encode()), "manifest": text}
+        (folder / MANIFEST_FILE).write_text(json.dumps(manifest))
+        if _is_large(files):
+            _remember_verified(folder, _stamps(files))
 
 
 def read_manifest(folder: Path) -> dict[str, Any] | None:

@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Iterator
+from io import BufferedReader
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +13,7 @@ from isopix.core.files import open_file, read_regular
 from isopix.storage.atomic import fsync_folder, parse_json, report_disk_full
 from isopix.storage.result import Measurement
 
-MAX_BYTES = 2**31  # of a log: eight million lines
+MAX_LINE, MAX_BYTES = 2**24, 2**31  # a longer line is no record, and a larger file no log
 Whole = Annotated[int, Field(ge=0, lt=2**63)]
 
 
@@ -66,11 +67,18 @@ def read_valid_records(path: Path) -> tuple[list[dict[str, Any]], list[int]]:
     return [each for each in found if each], [number for number, each in enumerate(found, 1) if not each]
 
 
-def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any] | None]]:
+def iterate_log(path: Path, kind: str) -> Iterator[dict[str, Any]]:
+    """Yield the valid records of a kind, one at a time; other lines are not parsed."""
+    return (each for _, each in _lines(path, kind.encode()) if each and each["kind"] == kind)
+
+
+def _lines(path: Path, containing: bytes = b"") -> Iterator[tuple[int, dict[str, Any] | None]]:
     start = 0
-    for line in read_regular(path, MAX_BYTES, os.O_NOFOLLOW).split(b"\n")[:-1]:
-        yield start, _record(line)
-        start += len(line) + 1
+    with BufferedReader(open_file(path, os.O_NOFOLLOW, MAX_BYTES)) as file:
+        while line := file.readline(MAX_LINE):
+            if containing in line and line.endswith(b"\n"):
+                yield start, _record(line)
+            start += len(line)
 
 
 def _record(line: bytes) -> dict[str, Any] | None:

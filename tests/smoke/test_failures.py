@@ -62,6 +62,7 @@ def test_a_second_ctrl_c_prints_the_resume_command(isopix: Run, monkeypatch: pyt
         (KeyboardInterrupt(), "interrupted", 130),
         (RuntimeError("the compiler failed\nand says why\nin a thousand lines"), "the compiler failed", 1),
         (RuntimeError(), "RuntimeError", 1),
+        (MemoryError("Unable to allocate 9 GiB"), "Unable to allocate 9 GiB", 1),
         (NotADirectoryError(20, "Not a directory", "a.txt/x"), "a.txt/x: Not a directory", 1),
     ],
 )

@@ -63,3 +63,14 @@ def printed(program: str) -> int:
 def test_freed_memory_is_used_again_without_new_pages() -> None:
     new_pages, reused = (printed(FAULTS.format(call=call)) for call in ("", "reuse_freed_memory()"))
     assert reused < new_pages / 2
+
+
+def test_what_is_above_the_machines_memory_is_refused_with_what_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device, "total_memory", lambda where: 1000)
+    with device.report_memory("10 images", 10, 100):
+        pass
+    refused = pytest.raises(ValueError, match="not enough memory for 11 images; 10 fit")
+    with refused, device.report_memory("11 images", 11, 100):
+        pass
+    with pytest.raises(RuntimeError, match="not enough memory for 1 image"), device.report_memory("1 image"):
+        raise MemoryError

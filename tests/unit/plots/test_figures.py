@@ -14,11 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.colors import to_hex, to_rgba
-from scipy import stats
 
 from isopix.plots import attention, biases, curves, study, style
 from tests.unit.plots import cases
-from tests.unit.plots.cases import GRID, POINTS, check_readable, legend_texts, texts
+from tests.unit.plots.cases import GRID, check_readable, legend_texts, texts
 from tests.unit.plots.cases import attention as numbers
 from tests.unit.reporting.cases import evidence, records
 
@@ -115,19 +114,6 @@ def test_levels_that_runs_share_are_labeled_once_and_names_are_no_math() -> None
     assert texts(figure).count("raw pixels 40.0 %") == texts(figure).count("majority class 10.0 %") == 1
     assert {"a $x$ b 50.0 %", "a $x$ b, untrained"} <= set(texts(figure))
     assert not any(text.get_parse_math() for text in figure.axes[0].texts)
-
-
-def test_lower_loss_is_to_the_right_and_labels_have_scipys_correlation_of_trained_networks() -> None:
-    figure = curves.plot_accuracy_vs_loss({"run": POINTS})
-    left, right = figure.axes[0].get_xlim()
-    assert 2.5 < left < 2.83  # the untrained network's loss would leave no room for the rest
-    assert right < 1.8
-    _, losses, accuracies, *_ = zip(*POINTS[1:], strict=True)
-    rho = f"{stats.spearmanr(losses, accuracies).statistic:.2f}".replace("-", "−")
-    accuracy, untrained, correlation = sorted(texts(figure))
-    assert (accuracy, untrained) == ("run 45.0 %", "untrained 20.0 %")
-    assert correlation.startswith(f"ρ {rho} (−")
-    assert texts(curves.plot_accuracy_vs_loss({"run": POINTS[1:4]})) == ["run 33.0 %"]
 
 
 @given(st.lists(st.floats(0, 1), max_size=8), st.floats(0.01, 0.2))

@@ -4,7 +4,6 @@ import pytest
 import torch
 from torch import Tensor
 
-import isopix
 from isopix.core import device
 from isopix.core.random import generator
 from isopix.objectives.base import PretrainModel
@@ -190,18 +189,3 @@ def test_plans_are_the_strategies_with_the_fewest_chunks_that_fit() -> None:
 def test_devices_that_cannot_divide_the_batch_are_refused_with_the_numbers_that_can() -> None:
     with pytest.raises(ValueError, match=r"of 6 processes; allowed numbers of devices: 1, 2, 4, 8, 16\Z"):
         parallel_plans(registry.find("igpt.tiny"), "6xH100", [])
-
-
-def test_a_plan_is_that_of_the_recipe_with_its_settings() -> None:
-    words = ["igpt.digits", "depth=1", "width=16"]
-    found = isopix.plan(*words, price=2e6, devices=("2xH100", "2xL4"), device="cpu")
-    recipe = registry.resolve("igpt.digits", settings=words[1:]).recipe
-    assert found.parameters == recipe_cost(recipe).parameters
-    assert found.seconds == pytest.approx(found.images / found.images_per_second)
-    assert found.peak == "measured matmul throughput"
-    cost = float(found.tables()[0].rows[0][-1].replace(",", ""))
-    assert cost == pytest.approx(2e6 * 2 * found.parallel[0].hours, rel=0.01)
-    h100 = next(each for each in found.device_hours if each.device == "H100")
-    flops = found.images * found.training_flops
-    assert h100.hours == pytest.approx(flops / (h100.peak_flops * 0.4) / 3600)
-    assert h100.price == pytest.approx(2e6 * h100.hours)

@@ -9,13 +9,10 @@ import torch
 
 import isopix
 from isopix.core.types import Grid
-from isopix.data.augment import AugmentationSpec, NoAugmentation, PadCropFlip, ScaleCrop
-from isopix.finetuning.classifier import FineTuneConfig
 from isopix.model.positions import interpolate_pos_embed
-from isopix.recipes import registry
 from isopix.runs.load import load_run
 from isopix.runs.resume import resume_run
-from isopix.runs.start import finetune_recipe, prepare_finetune
+from isopix.runs.start import prepare_finetune
 from isopix.runs.training_log import RunObserver
 from isopix.storage import checkpoint, log
 from isopix.storage.atomic import delete
@@ -130,12 +127,6 @@ def test_a_fine_tuned_run_is_fine_tuned_again_at_its_own_learning_rate_with_all_
     assert (second.data.labels_per_class, second.data.subset) == (None, 0)
 
 
-def test_a_vision_transformer_is_fine_tuned_on_whole_images() -> None:
-    """ViT section 3.2; without its decoder."""
-    expected = FineTuneConfig(generative_weight=0.0, pool="first", mask_ratio=0.0, mask_at_eval=False)
-    assert prepare_finetune("vit.tiny").recipe.finetune == expected
-
-
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
 def test_positions_are_interpolated_as_the_saved_recipe_says(mode: str, tmp_path: Path) -> None:
     few = ["data.limit=60", "steps=1", "batch_size=8", "evaluate_images=8", "num_test_images=0"]
@@ -150,23 +141,6 @@ def test_positions_are_interpolated_as_the_saved_recipe_says(mode: str, tmp_path
     train(start, tmp_path / "ft")
     again = load_run(tmp_path / "ft", device=CPU)
     assert (again.recipe.finetune.interpolation, again.recipe.grid) == (mode, Grid(6, 6))
-
-
-@pytest.mark.parametrize(
-    ("name", "source", "expected"),
-    [
-        ("igpt.s", "imagenet-1k", ScaleCrop(flip=0.0)),
-        ("igpt.s", "cifar10", PadCropFlip()),
-        ("igpt.digits", "digits", NoAugmentation()),
-        ("patchformer.tiny", "/data/photos", PadCropFlip()),
-        ("vit.b16", "imagenet-1k", ScaleCrop(flip=0.5)),
-    ],
-)
-def test_the_augmentation_follows_the_dataset_then_the_recipe(
-    name: str, source: str, expected: AugmentationSpec
-) -> None:
-    recipe = finetune_recipe(registry.find(name), source, from_scratch=False)
-    assert recipe.data.augment == expected
 
 
 @pytest.mark.parametrize(("weight", "step", "valid"), [(0, 4, False), (1, 4, True), (0, 0, True)])

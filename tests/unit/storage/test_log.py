@@ -3,6 +3,7 @@
 import pytest
 
 from isopix.storage import log
+from tests.peak_memory import peak_memory
 
 
 def train(step):
@@ -50,6 +51,14 @@ def test_a_wrong_line_is_skipped_and_told(path, line):
     writer.truncate_after(4)
     writer.close()
     assert path.read_text().splitlines() == [*lines[:2], line, lines[3]]
+
+
+def test_records_of_a_kind_are_read_in_little_memory(path):
+    lines = path.read_text()
+    path.write_text('{"kind": "note", "step": 0, "text": "a"}\n' + 100_000 * lines)
+    with peak_memory() as peak:
+        assert [each["step"] for each in log.iterate_log(path, "note")] == [0]
+    assert peak() < 2**20
 
 
 def test_a_link_is_not_followed(tmp_path):

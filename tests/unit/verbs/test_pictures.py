@@ -11,9 +11,6 @@ import torch
 from PIL import Image
 
 import isopix
-from isopix.core.random import generator
-from isopix.data.dataset import load_dataset
-from isopix.data.measurement import images_hash
 from isopix.pretrained.model import PretrainedModel
 from tests.tiny_runs import CPU
 from tests.unit.data.refusal import refusal
@@ -31,46 +28,11 @@ def test_the_precision_is_that_of_the_model_unless_another_is_given(pristine: Pa
     assert isopix.sample(model, 2, precision="fp32").sampling.precision == "fp32"
 
 
-def test_samples_are_compared_with_the_nearest_training_images(pristine: Path) -> None:
-    model = load(pristine / "ar")
-    found = isopix.sample(model, 5, nearest=True)
-    data = load_dataset(model.loaded.recipe.data)
-    given = torch.cat([found.images, data.test.images])  # the palette of digits has each of their colors
-    gaps = (given[:, None].double() - data.train.images[None].double()).square().mean((2, 3, 4)).sqrt()
-    distances = [*found.nearest.distances, *found.nearest.held_out]
-    assert distances == pytest.approx(gaps.min(1).values.tolist(), abs=1e-3)
-    assert torch.equal(found.nearest_images, data.train.images[gaps[:5].min(1).indices])
-    assert (found.nearest.num_training, len(found.nearest.held_out)) == (len(data.train), len(data.test))
-
-
-def test_a_completion_keeps_half_of_the_rows_by_default(pristine: Path) -> None:
-    model = load(pristine / "ar")
-    found = isopix.complete(model, count=2)
-    assert found.images.shape == (2, 3, 3, 8, 8)
-    assert (found.mask, found.hidden_fraction, found.passes) == ("rows:4", (0.5, 0.5), None)
-    assert torch.equal(found.images[..., :4, :], found.inputs[:, None, :, :4].expand(-1, 3, -1, -1, -1))
-    again = isopix.complete(model, found.inputs.numpy(), mask="rows:4")
-    assert torch.equal(again.images, found.images)
-
-
 def test_an_autoregressive_model_says_that_it_does_not_see_later_pixels(pristine: Path) -> None:
     model, images = load(pristine / "ar"), torch.zeros(1, 3, 8, 8, dtype=torch.uint8)
     assert isopix.complete(model, images, mask="rows:3").warnings == ()
     [warning] = isopix.complete(model, images, mask="rectangle").warnings
     assert "the model does not see them" in warning
-
-
-def test_a_reconstruction_masks_by_its_seed_and_is_measured_on_its_images(copy_of: Any) -> None:
-    run = copy_of("bert", "run")
-    model, found = load(run).loaded.model, isopix.reconstruct(run, count=2, split="train", seed=1, **CPU)
-    batch = model.make_batch(found.reconstruction.original, generator(1, "hide"))
-    assert torch.equal(found.reconstruction.mask, batch.mask)
-    right = (model.network.predict(batch.inputs, batch.mask) == batch.targets)[batch.loss_mask]
-    assert found.accuracy == pytest.approx(right.double().mean().item())
-    data = load_dataset(isopix.Run(run).recipe.data)
-    assert found.measurement.count == f"2 of {data.train.available:,} images of digits (training split)"
-    assert found.measurement.images_hash == images_hash(data.train.select(torch.arange(2)))
-    assert set(found.measurement.baselines) == {"nearest visible", "most frequent value"}
 
 
 def test_a_model_leaves_no_file_and_given_images_name_no_dataset(pristine: Path) -> None:

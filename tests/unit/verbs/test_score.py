@@ -1,6 +1,5 @@
 """`isopix score`: the scores are those of the model and of the run's own training images."""
 
-import csv
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,25 +9,7 @@ import pytest
 from PIL import Image
 
 import isopix
-from isopix.data.dataset import load_dataset
 from tests.tiny_runs import CPU, TINY, Copy
-
-
-def test_the_scores_are_those_of_the_model(pristine: Path, tmp_path: Path) -> None:
-    run = isopix.Run(pristine / "ar", device="cpu")
-    found = isopix.score(run, out=tmp_path / "scores", **CPU)
-    data = load_dataset(run.recipe.data)
-    expected = run.model.nll(data.test.images[:]).tolist()
-    assert found.images.scores["nats_per_code"].tolist() == pytest.approx(expected, rel=1e-5)
-    assert found.images.summary["nats_per_code"].mean == pytest.approx(np.mean(expected), rel=1e-5)
-    with (tmp_path / "scores" / "scores.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert [float(each["nats_per_code"]) for each in rows] == pytest.approx(expected, rel=1e-5)
-    assert [each["label"] for each in rows] == [data.classes[i] for i in data.test.labels]
-    with np.load(tmp_path / "scores" / "surprise.npz") as maps:
-        highest = np.sort(expected)[::-1]
-        assert maps["least_likely"].mean((1, 2)) == pytest.approx(highest[:8], rel=1e-5)
-        assert maps["most_likely"].mean((1, 2)) == pytest.approx(highest[::-1][:8], rel=1e-5)
 
 
 def test_images_of_training_and_of_both_datasets_are_noted(
