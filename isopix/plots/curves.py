@@ -6,7 +6,7 @@ from itertools import cycle
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
@@ -19,6 +19,7 @@ LogRecord = Mapping[str, Any]  # a line of a run's log
 Probe = Any  # a result of `probe`: `network` and `baselines`, with `layers`, `best` and `majority_accuracy`
 
 WIDTH, HEIGHT = 5.6, 3.7  # inches: half a page on a screen, a column in print
+MAX_POINTS = 2000  # of a curve, which is 560 pixels wide
 SMOOTHING = 0.04  # window of the running mean, as a fraction of all points
 LABEL_HEIGHT = 0.062  # of a line of text, as a fraction of the height of the axes
 BAR_WIDTH = 0.36
@@ -71,12 +72,14 @@ def plot_loss(
         axes.text(0.99, nats, f"untrained: ln {vocab_size} = {nats:.2f}", color=color, **look)
     train = _points(records, "train", None, loss_key)
     if len(train):
-        axes.plot(*train.T, color=style.COLORS[0], linewidth=0.6, alpha=0.4, label="training, as logged")
-        axes.plot(train[:, 0], running_mean(train[:, 1]), color=style.COLORS[0], label="training, smoothed")
+        at, smooth = thin(train[:, 1]), running_mean(train[:, 1])
+        axes.plot(*train[at].T, color=style.COLORS[0], linewidth=0.6, alpha=0.4, label="training, as logged")
+        axes.plot(train[at, 0], smooth[at], color=style.COLORS[0], label="training, smoothed")
     for split, color, marker in (("validation", style.COLORS[1], "o"), ("test", style.TEXT_COLOR, "D")):
         points = _points(records, "evaluation", split, loss_key)
         if len(points):
             label = f"{split} {points[-1, 1]:.2f}"
+            points = points[thin(points[:, 1])]
             axes.plot(*points.T, marker, color=color, ls="-", lw=0.8, clip_on=False, zorder=3, label=label)
     for (name, nats), linestyle in zip((baselines or {}).items(), cycle((style.DASHED, "-."))):
         look = {"linewidth": 1, "linestyle": linestyle, "label": f"{name} {nats:.2f}"}
@@ -221,6 +224,15 @@ def probe_points(records: Iterable[LogRecord]) -> list[ProbePoint]:
     """Return the steps of a run's log that have both a validation loss and a probe, in order."""
     names = ("step", "loss_nats", "probe_accuracy", "probe_low", "probe_high")
     return sorted(ProbePoint(*map(each.__getitem__, names)) for each in records if set(names) <= each.keys())
+
+
+def thin(values: Float[np.ndarray, " n"]) -> Int[np.ndarray, " k"]:
+    """Return the indices of at most MAX_POINTS values: the first, the last, and extremes between them."""
+    if len(values) <= MAX_POINTS:
+        return np.arange(len(values))
+    parts = np.array_split(np.arange(len(values)), MAX_POINTS // 2 - 1)
+    extremes = [part[find(values[part])] for part in parts for find in (np.argmin, np.argmax)]
+    return np.unique([0, *extremes, len(values) - 1])
 
 
 def running_mean(values: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:

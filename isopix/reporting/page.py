@@ -132,6 +132,7 @@ def _facts(run: RunRecord) -> Facts:
     return facts if run.imported_from else [*facts, *training.training_cost(run)]
 
 
+MAX_NOTES = 100  # of a training
 MAX_COLUMNS = 12  # of images; with more classes, images are not grouped by class
 ENVIRONMENT_NAMES = {"data": "data (hash of images and splits)"}
 UNSHOWN = ("command", "folder", "majority", "images")
@@ -220,6 +221,11 @@ def environment_section(run: RunRecord) -> Section:
         items.append(("majority class", f"{percent(majority)} of the test images"))
     notes = [] if items else ["No environment.json in this run."]
     notes += [str(each.get("text", "")) for each in run.log if each["kind"] == "note"]
+    if len(notes) > MAX_NOTES:
+        notes = [
+            *notes[:MAX_NOTES],
+            f"{len(notes) - MAX_NOTES:,} more notes are in {run.path.name}/log.jsonl.",
+        ]
     if run.problems:
         notes += ["Files that could not be read:", *run.problems]
     return Section("Environment", [Panel(settings=[Settings("", items)], notes=notes)])

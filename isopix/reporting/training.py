@@ -2,15 +2,17 @@
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
+
+import numpy as np
 
 from isopix.core.config import from_dict
 from isopix.core.stats import wilson_interval
 from isopix.core.text import Table, format_bytes, spell_duration
 from isopix.plots import curves
 from isopix.recipes.cost import recipe_cost
-from isopix.reporting.run_record import RunRecord
+from isopix.reporting.run_record import RunRecord, Values
 from isopix.reporting.section import Chart, Panel, Section, figure_chart, join_words, missing, percent
 from isopix.runs.results import VerificationResult
 from isopix.runs.training_log import validation_measurement
@@ -112,7 +114,17 @@ def loss_section(run: RunRecord, name: str, path: str) -> Section:
     lines = {each: baselines[each] for each in (lowest, "unigram") if each in baselines}
     figure = curves.plot_loss(run.log, classes, unit=unit, loss_key=key, baselines=lines)
     caption = f"Loss by step, in nats (left) and bits (right) per {unit}, from log.jsonl."
-    return Section("Loss", [Panel([figure_chart(figure, logged, name, caption)], [table])], "pair")
+    chart = figure_chart(figure, _thinned(logged, key), name, caption)
+    return Section("Loss", [Panel([chart], [table])], "pair")
+
+
+def _thinned(records: Sequence[Values], key: str) -> list[Values]:
+    """Return the records that are drawn of the curve of each kind and split."""
+    names = np.array([f"{each['kind']} {each.get('split')}" for each in records])
+    values = np.array([each[key] for each in records])
+    found = [np.flatnonzero(names == name) for name in np.unique(names)]
+    shown = np.concatenate([curve[curves.thin(values[curve])] for curve in found])
+    return [records[index] for index in np.sort(shown)]
 
 
 def finetuning_section(run: RunRecord, name: str, path: str) -> Section | None:
@@ -122,13 +134,14 @@ def finetuning_section(run: RunRecord, name: str, path: str) -> Section | None:
         return None
     settings, found = run.recipe.finetune, finetune_accuracy(run)
     best = best_evaluation(seen) if settings.early_stops else None
-    figure = curves.plot_finetuning_accuracy(seen, run.environment.get("majority"), best=best)
+    shown = _thinned(seen, "accuracy")
+    figure = curves.plot_finetuning_accuracy(shown, run.environment.get("majority"), best=best)
     caption = f"Accuracy by step; loss {settings.label()}."
     if best:
         caption += f" Ring: best step on validation images, {best['step']:,}, {percent(best['accuracy'])}."
     if selected := run.environment.get("selected"):
         caption += f" Refit on train + validation for {selected['step']:,} steps."
-    chart = figure_chart(figure, seen, name, caption)
+    chart = figure_chart(figure, shown, name, caption)
     if found is None:
         command = missing("Not evaluated on test images yet:", f"isopix resume {path}")
         return Section("Fine-tuning", [Panel([chart], notes=[command])], "pair")

@@ -125,10 +125,16 @@ Draw = Callable[[int], Sequence[Tensor]]
 
 
 def data(seed: int, source: str = "digits", **settings: Any) -> list[Tensor]:
-    """The images of each split by `data.seed`, and those of a limit that is set later."""
+    """The images of each split by `data.seed`."""
     found = load_dataset(DataConfig(source=source, rows=8, cols=8, seed=seed, **settings))
     splits = [getattr(found, name) for name in ("train", "validation", "test")]
-    return [each.images[:] for each in (*splits, sample_of_each(found, 3).train) if len(each)]
+    return [each.images[:] for each in splits if len(each)]
+
+
+def limited(seed: int) -> list[Tensor]:
+    """The images that the `--limit` of a verb leaves."""
+    found = load_dataset(DataConfig(source="digits", rows=8, cols=8, holdout=0.0))
+    return [sample_of_each(replace(found, seed=seed), 20).train.images[:]]
 
 
 def augmented(name: str, seed: int) -> list[Tensor]:
@@ -146,6 +152,7 @@ DRAWS: dict[str, Draw] = {
     "batches": lambda seed: [Batches(STORED, batch_size=8, seed=seed, augment=PadCropFlip()).batch(0)[0]],
     "held out": data,
     "limit": partial(data, limit=20, holdout=0.0),
+    "limit of a verb": limited,
     "limit of the unlabeled": partial(data, source="photos/cats", limit=5, holdout=0.0),
     "subset": partial(data, labels_per_class=4, holdout=0.0),
     "crop": partial(data, source="photos", crop="random", holdout=0.0),

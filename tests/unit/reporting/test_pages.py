@@ -1,5 +1,6 @@
 """Pages of runs in every state: their text is as in `golden/`, and laws hold for all; the model card."""
 
+import base64
 import html
 import os
 import re
@@ -117,6 +118,20 @@ def test_a_page_needs_no_network_and_no_script_and_names_no_folder(
     assert all(str(link["href"]).startswith("data:") for link in outline.named("a"))
     assert all(rule.startswith("#") for rule in re.findall(r"url\(([^)]*)\)|@import", pages[name]))
     assert not re.search("/home/someone|/data/imagenet", html.unescape(pages[name]))
+
+
+def test_a_page_of_a_long_log_is_small_and_its_curves_have_their_ends_and_extremes(tmp_path: Path) -> None:
+    run, losses = whole(tmp_path), {step: 2 + step % 7 / 70 for step in range(1, 20_001)}
+    losses |= {1: 2.041, 7777: 9.5, 15_555: 0.25, 20_000: 2.043}
+    train = {"kind": "train", "images": 8, "seconds": 1.0}
+    noted = [{"kind": "note", "step": step, "text": "its update was skipped"} for step in losses]
+    write_log(run, [*({**train, "step": step, "loss_nats": loss} for step, loss in losses.items()), *noted])
+    page = page_of(run)
+    assert len(page) < 2**20
+    [table] = re.findall(r'download="[^"]*loss[^"]*\.csv" href="data:text/csv;base64,([^"]+)"', page)
+    content = base64.b64decode(table).decode()
+    for step in (1, 7777, 15_555, 20_000):
+        assert re.search(rf",step,{step}\r?\n\d+,loss_nats,{losses[step]}\r?\n", content)
 
 
 @pytest.mark.parametrize("name", NAMES)
