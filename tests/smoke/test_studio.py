@@ -8,11 +8,8 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing
-from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
@@ -178,46 +175,33 @@ def test_users_do_not_mix_and_phones_do_not_scroll_sideways(page: Any, browser: 
     assert width == 360
 
 
-def status(url: str, path: str, body: bytes | None = None, **headers: str) -> int:
-    """The status of the answer to a request; an upload has a body."""
-    kind = {"Content-Type": "multipart/form-data; boundary=x"}
-    with closing(HTTPConnection(urlsplit(url).netloc, timeout=30)) as connection:
-        connection.request("POST" if body else "GET", path, body, kind | headers)
-        with connection.getresponse() as response:
-            return response.status
+OTHERS = ("Host", "evil.example"), ("Origin", "http://evil.example"), ("Sec-Fetch-Site", "cross-site")
 
 
 @needs_gradio
-def test_it_answers_its_own_page_and_ctrl_c_ends_it_at_once(
-    pristine: Path, isopix: Run, tmp_path: Path
-) -> None:
+def test_it_answers_its_own_page_and_ctrl_c_ends_it(pristine: Path, isopix: Run, tmp_path: Path) -> None:
+    import httpx  # noqa: PLC0415  of gradio
+
+    def upload(size: int, *other: tuple[str, str]) -> int:
+        options = {"files": {"files": bytes(size)}, "headers": other, "timeout": 60}
+        return httpx.post(f"{url}gradio_api/upload", **options).status_code
+
     port = free_port()
     process, url = start(pristine / "ar", "--port", port, TMPDIR=str(tmp_path))
     assert url == f"http://127.0.0.1:{port}/"
     code, _, err = isopix("studio", str(pristine / "ar"), "--port", str(port), "--no-browser")
     assert code == 1
     assert err.splitlines()[-1].startswith(f"isopix: port {port}: address already in use; choose another")
-    head = b"--x\r\nContent-Disposition: form-data; name=files; filename=a\r\n\r\n"
-    small, large = (head + bytes(size) + b"\r\n--x--\r\n" for size in (9, 2**26 + 1))
-    requests = [
-        ("/", None),
-        ("/config", None),
-        ("/gradio_api/heartbeat/a", None),
-        ("/gradio_api/upload", small),
-    ]
-    for other in (
-        {"Host": "evil.example"},
-        {"Origin": "http://evil.example"},
-        {"Sec-Fetch-Site": "cross-site"},
-    ):
-        assert {status(url, *each, **other) for each in requests} == {403}
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.2", port))  # as it listens on one address
-    assert [status(url, "/gradio_api/upload", each) for each in (small, large)] == [200, 413]
+    for other in OTHERS:
+        pages = [httpx.get(url + path, headers=[other]) for path in ("", "config", "gradio_api/heartbeat/a")]
+        assert {*(each.status_code for each in pages), upload(1, other)} == {403}
+    assert (upload(1), upload(2**26 + 1)) == (200, 413)
     [uploads] = tmp_path.glob("*isopix-studio*")
     (uploads / "sparse").touch()
     os.truncate(uploads / "sparse", 2**28)
-    assert status(url, *requests[-1]) == 403
+    assert upload(1) == 403
     end_at_once(process)
     assert not uploads.exists()
 

@@ -3,7 +3,6 @@
 import os
 import signal
 import threading
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -44,23 +43,12 @@ def _pixels(images: list[bytes], how: PreprocessConfig = HOW) -> list[bytes]:
 
 
 def test_a_stop_signal_waits_for_no_image_and_no_hash(monkeypatch: pytest.MonkeyPatch) -> None:
-    working, free, waited = threading.Event(), threading.Event(), list[bool]()
-
-    def work(*job: object) -> str:
-        working.set()
-        waited.append(not free.wait(60))
-        return ""
-
-    def stop() -> None:
-        working.wait()
-        time.sleep(0.3)  # until the main thread waits, too
-        os.kill(os.getpid(), signal.SIGINT)
-
+    free, waited = threading.Event(), list[bool]()
+    work = lambda *job: waited.append(not free.wait(60))  # noqa: E731
     monkeypatch.setattr(provenance, "hash_file", work)
     images = map_images(iter([b""] * 300), work, lambda job: job, kept_bytes=1)
     for start in (lambda: next(images), lambda: provenance.hash_files({"a": Path("a")})):
-        working.clear()
-        threading.Thread(target=stop).start()
+        threading.Timer(0.5, os.kill, [os.getpid(), signal.SIGINT]).start()
         with pytest.raises(KeyboardInterrupt):
             start()
         assert not waited

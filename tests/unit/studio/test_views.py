@@ -110,8 +110,7 @@ def layer(folder: Path, rows: slice, columns: slice) -> Path:
     """A file of the editor: painted at these pixels."""
     pixels = np.zeros((400, 400, 4), dtype=np.uint8)
     pixels[rows, columns, 3] = 255
-    path = folder / f"{rows.start}.webp"
-    Image.fromarray(pixels).save(path, lossless=True)
+    Image.fromarray(pixels).save(path := folder / f"{rows.start}.png")
     return path
 
 
@@ -127,15 +126,12 @@ def test_what_is_painted_is_hidden(opened: dict[str, OpenedRun], tmp_path: Path)
     assert not changed[~expected.numpy()].any()
 
 
-def test_an_empty_canvas_is_refused(tmp_path: Path) -> None:
+def test_an_empty_canvas_and_too_many_pixels_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for layers in ([layer(tmp_path, slice(0), slice(0))], []):
         assert "nothing is painted yet" in refusal(hidden_part, PAINTED, layers)
     assert hidden_part("Lower half", []) == "half"
-
-
-def test_the_pixels_of_all_layers_together_are_limited(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
     layers = [layer(tmp_path, slice(row, 9), slice(9)) for row in (1, 2)]
     assert len(hidden_part(PAINTED, layers)) == 400
     monkeypatch.setattr(studio, "MAX_PIXELS", 2 * 400 * 400 - 1)
