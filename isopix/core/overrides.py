@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from ruamel.yaml import YAML
 
 from isopix.core.config import default_part, from_dict, to_dict
+from isopix.core.files import read_regular
 from isopix.core.text import SETTING_SYNONYMS, did_you_mean, naming
 
 T = TypeVar("T")
@@ -34,7 +35,7 @@ def read_values(path: Path) -> dict[str, Any]:
     if path.suffix not in PARSERS:
         raise ValueError(f"settings file {path} ends in '{path.suffix}'; allowed: {', '.join(PARSERS)}")
     with naming(f"settings file {path}"):
-        values = PARSERS[path.suffix](path.read_text(encoding="utf-8"))
+        values = PARSERS[path.suffix](read_regular(path).decode())
     if not isinstance(values, dict):
         raise ValueError(f"settings file {path} has no table of settings")
     return values

@@ -1,5 +1,6 @@
 """Hashes of the files of a dataset, which are kept, so that only files that changed are read again."""
 
+import math
 import os
 import sqlite3
 import stat
@@ -20,18 +21,20 @@ FILES_PER_CHUNK = 64  # read by a thread at a time
 Stamp = tuple[int, int, int]  # size, and times of the last change of content and of status in ns
 
 
-def hash_names(root: Path, names: Sequence[str], index: Path | None = None) -> str:
+def hash_names(root: Path, names: Sequence[str], index: Path | None = None, limit: float = math.inf) -> str:
     """Return one hash of the names and contents of files below a folder.
 
-    With a file `index`, only those are read again whose size or times differ, or that had just changed.
+    With a file `index`, only those are read again whose size or times differ, or that had just changed; those
+    of more than `limit` bytes, which nobody reads, are not.
     """
+
     start, paths = time.time_ns(), [f"{root.resolve()}/{name}" for name in names]
     stamps = list(map(_stamp, paths))
     digests = _known(index, paths, stamps)
     unread = [i for i, digest in enumerate(digests) if digest is None]
     threads = min(32, (os.cpu_count() or 1) + 4)  # hashing frees the GIL, and disks take many requests
     with track("reading files", len(unread)) as count, ThreadPool(threads) as pool:
-        found = pool.imap(lambda i: hash_file(paths[i]), unread, FILES_PER_CHUNK)
+        found = pool.imap(lambda i: hash_file(paths[i], limit), unread, FILES_PER_CHUNK)
         for done, (i, digest) in enumerate(zip(unread, found, strict=True), start=1):
             digests[i] = digest
             count(done)

@@ -21,7 +21,7 @@ from isopix.probing.methods import LbfgsProbe
 from isopix.probing.results import ProbeResult
 from isopix.recipes.recipe import Recipe
 from isopix.runs.results import VerificationResult
-from isopix.runs.state import read_environment, typed
+from isopix.runs.state import RunEnvironment, typed
 from isopix.storage import checkpoint, log
 from isopix.storage.arrays import read_arrays
 from isopix.storage.atomic import MANIFEST, read_json
@@ -121,7 +121,8 @@ def read_run(run: RunFolder, kinds: Kinds = NUMBERS) -> RunRecord:
         try:
             return parse(path) if path.exists() else None
         except (ValueError, LookupError, TypeError, OSError) as error:
-            problems.append(f"{path.name}: {error_line(error)}".replace(f"{run.path}/", ""))
+            reason = error_line(error).replace(f"{run.path}/", "")
+            problems.append(reason if reason.startswith(path.name) else f"{path.name}: {reason}")
             return None
 
     settings = public(run.read_recipe())
@@ -178,8 +179,9 @@ def public(values: Any) -> Any:
 
 
 def _environment(path: Path) -> Values:
-    read_environment(RunFolder(path.parent))  # raises ValueError for values of other types
-    return dict(public(read_json(path)))
+    environment = read_json(path)
+    from_dict(RunEnvironment, environment)  # raises ValueError for values of other types
+    return dict(public(environment))
 
 
 def _data_sample(path: Path) -> DataSample:

@@ -12,6 +12,7 @@ import torch
 
 from isopix.core.config import to_dict
 from isopix.core.device import Precision
+from isopix.core.files import read_regular
 from isopix.core.text import command_line, count_of, did_you_mean
 from isopix.core.verb import float32_default
 from isopix.data.dataset import ImageDataset, load_dataset
@@ -281,4 +282,4 @@ def find_copy(path: Path) -> Path:
 
 
 def _manifests(run: Path) -> list[bytes]:
-    return [each.read_bytes() for each in sorted(run.glob(f"checkpoints/*/{MANIFEST}"))]
+    return [read_regular(each) for each in sorted(run.glob(f"checkpoints/*/{MANIFEST}"))]
