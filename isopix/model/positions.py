@@ -54,8 +54,8 @@ class PositionEmbeddingSpec(ModelPart, noun="positions"):
 class LearnedPositionEmbeddingSpec(PositionEmbeddingSpec):
     """One learned vector for each position, independent of its neighbors (iGPT section 2.2)."""
 
-    def build(self, grid: Grid, width: int) -> "LearnedPositionEmbedding":
-        return LearnedPositionEmbedding(grid, width)
+    def build(self, grid: Grid, width: int) -> "TablePositionEmbedding":
+        return TablePositionEmbedding(nn.Parameter(torch.zeros(grid.positions, width)))
 
     def init(self, scheme: InitScheme) -> InitTable:
         return {"table": INIT[scheme]}
@@ -78,8 +78,8 @@ class SinCosPositionEmbeddingSpec(PositionEmbeddingSpec):
     sin(p w_k), then cos(p w_k), with w_k = 10000^(-4 k / D) for k < D / 4.
     """
 
-    def build(self, grid: Grid, width: int) -> "SinCosPositionEmbedding":
-        return SinCosPositionEmbedding(grid, width)
+    def build(self, grid: Grid, width: int) -> "TablePositionEmbedding":
+        return TablePositionEmbedding(nn.Buffer(sincos_table(grid, width)))
 
 
 @register("none", "no position embeddings")
@@ -90,10 +90,12 @@ class NoPositionEmbeddingSpec(PositionEmbeddingSpec):
         return NoPositionEmbedding(grid, width)
 
 
-class LearnedPositionEmbedding(PositionEmbedding):
-    def __init__(self, grid: Grid, width: int):
+class TablePositionEmbedding(PositionEmbedding):
+    """The table is a parameter, or a saved buffer, so that an imported or interpolated one is kept."""
+
+    def __init__(self, table: nn.Parameter | nn.Buffer):
         super().__init__()
-        self.table = nn.Parameter(torch.zeros(grid.positions, width))
+        self.table = table
 
     def vectors(self) -> PositionTable:
         return self.table
@@ -107,19 +109,6 @@ class FactorizedPositionEmbedding(PositionEmbedding):
 
     def vectors(self) -> PositionTable:
         return rearrange(self.rows[:, None] + self.cols, "h w d -> (h w) d")
-
-
-class SinCosPositionEmbedding(PositionEmbedding):
-    """The table is a saved buffer, so that an imported or interpolated one is kept."""
-
-    table: Tensor
-
-    def __init__(self, grid: Grid, width: int):
-        super().__init__()
-        self.register_buffer("table", sincos_table(grid, width))
-
-    def vectors(self) -> PositionTable:
-        return self.table
 
 
 def sincos_table(grid: Grid, width: int) -> PositionTable:

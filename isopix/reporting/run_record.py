@@ -142,7 +142,10 @@ def read_run(run: RunFolder, kinds: Kinds = NUMBERS) -> RunRecord:
         environment=read(run.environment, _environment) or {},
         log=records,
         weights=read(
-            run.checkpoints, lambda path: _weights(checkpoint.load_latest(path, ("model",)).checkpoint)
+            run.checkpoints,
+            lambda path: checkpoint.load_latest(
+                path, lambda each: _weights(checkpoint.load_checkpoint(each, ("model",)))
+            )[0],
         ),
         data=read(run.data_sample, _data_sample),
         results=sorted(results, key=lambda each: (getattr(each, "step", 0), each.call["written"])),
@@ -191,9 +194,7 @@ def _data_sample(path: Path) -> DataSample:
     return DataSample(images, arrays["labels"].tolist(), names, arrays["counts"].tolist())
 
 
-def _weights(found: Checkpoint | None) -> Weights | None:
-    if found is None:
-        return None
+def _weights(found: Checkpoint) -> Weights:
     tensors, state = found.tensors["model"], found.records["state"]
     trained = [each for name, each in tensors.items() if not name.endswith(FIXED_TENSORS)]
     parameters = sum(each.numel() for each in trained if each.is_floating_point())

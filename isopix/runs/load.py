@@ -174,15 +174,19 @@ def find_checkpoint(
 ) -> SavedRun:
     """Return the newest intact checkpoint of a run, or that at a path, and a note of damaged newer ones."""
     newest = newest_checkpoint(path)
+
+    def load(folder: Path) -> SavedRun:
+        return typed(checkpoint.load_checkpoint(folder, groups, optional))
+
     if newest == path:
-        return typed(checkpoint.load_checkpoint(path, groups, optional))
-    intact: list[SavedRun] = []
-    latest = checkpoint.load_latest(newest.parent, groups, lambda each: intact.append(typed(each)), optional)
-    if not latest.damaged:
-        return intact[-1]
-    first, *others = latest.damaged
+        return load(path)
+    saved, damaged = checkpoint.load_latest(newest.parent, load)
+    assert saved is not None, "there is a newest one"
+    if not damaged:
+        return saved
+    first, *others = damaged
     older = f", and {count_of(len(others), 'older one')}" if others else ""
-    return replace(intact[-1], skipped=(f"skipped damaged {first}{older}",))
+    return replace(saved, skipped=(f"skipped damaged {first}{older}",))
 
 
 def saved_recipe(path: Path) -> Recipe:

@@ -47,10 +47,10 @@ def test_a_stop_signal_that_a_library_makes_an_error_of_is_no_damage(tmp_path, m
     save(tmp_path, 3)
     monkeypatch.setattr(safetensors.torch, "load_file", lambda path: int("half read"))
     with pytest.raises(checkpoint.DamagedCheckpointError):
-        checkpoint.load_latest(tmp_path)
+        checkpoint.load_latest(tmp_path, checkpoint.load_checkpoint)
     monkeypatch.setattr(signals._Process, "raised", signal.SIGTERM)
     with pytest.raises(signals.StopSignal):
-        checkpoint.load_latest(tmp_path)
+        checkpoint.load_latest(tmp_path, checkpoint.load_checkpoint)
 
 
 def test_a_checkpoint_of_a_step_is_replaced_by_a_newer_save(tmp_path):
@@ -80,9 +80,9 @@ def test_the_latest_step_is_found_by_its_number(tmp_path):
     for step in (9, 99_999_999, 100_000_000):
         save(tmp_path, step)
     (tmp_path / "step-none").mkdir()
-    found = checkpoint.load_latest(tmp_path)
-    assert found.checkpoint.records["state"]["step"] == 100_000_000
-    assert found.damaged == []
+    found, damaged = checkpoint.load_latest(tmp_path, checkpoint.load_checkpoint)
+    assert found.records["state"]["step"] == 100_000_000
+    assert damaged == []
 
 
 @pytest.mark.parametrize("ending", ["", "-replaced"])
