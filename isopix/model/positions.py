@@ -1,8 +1,8 @@
 """Position embeddings, vectors that encode where a token is, and pools, which reduce tokens to one."""
 
 import abc
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable, Mapping
+from typing import Literal
 
 import torch
 from einops import rearrange, repeat
@@ -24,9 +24,7 @@ INIT: dict[InitScheme, Draw] = {**EMBEDDING, "openai": Normal(0.01)}
 class PositionEmbedding(nn.Module, abc.ABC):
     """Adds a vector for each position to tokens."""
 
-    if TYPE_CHECKING:
-
-        def __call__(self, tokens: Tokens) -> Tokens: ...
+    __call__: Callable[..., Tokens]
 
     @abc.abstractmethod
     def vectors(self) -> PositionTable:

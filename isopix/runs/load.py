@@ -264,7 +264,9 @@ def writable_model(path: Path) -> Path:
         return path
     copy = COPIES / path
     if not copy.exists():
-        _copy(source, copy)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        with first_folder(copy) as folder:  # of several processes one succeeds, and a kill leaves no part
+            shutil.copytree(source, folder, dirs_exist_ok=True)
         logger.warning("%s comes with isopix; it is copied to %s, where its results are saved", path, copy)
     elif _manifests(copy) != _manifests(source):
         other = f"{copy} is another run than the model {path} that comes with isopix"
@@ -277,13 +279,6 @@ def find_copy(path: Path) -> Path:
     if path.parent == COPIES and path.name in shipped_models() and not path.exists():
         return writable_model(Path(path.name))
     return path
-
-
-def _copy(source: Path, copy: Path) -> None:
-    """Copy a folder; of several processes one succeeds, and a kill leaves no part of it under its name."""
-    copy.parent.mkdir(parents=True, exist_ok=True)
-    with first_folder(copy) as folder:
-        shutil.copytree(source, folder, dirs_exist_ok=True)
 
 
 def _manifests(run: Path) -> list[bytes]:
