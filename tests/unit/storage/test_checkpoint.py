@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+from pathlib import Path
 
 import pytest
 import safetensors.torch
@@ -58,6 +59,15 @@ def test_a_checkpoint_of_a_step_is_replaced_by_a_newer_save(tmp_path):
     checkpoint.save_checkpoint(folder, {}, {"state": {"step": 33}})
     assert checkpoint.load_checkpoint(folder).records == {"state": {"step": 33}}
     assert list(tmp_path.iterdir()) == [folder]
+
+
+def test_an_older_checkpoint_outlives_a_save_that_fails_at_its_end(tmp_path, monkeypatch):
+    folder, rename = save(tmp_path, 3), Path.rename
+    monkeypatch.setattr(Path, "rename", lambda path, to: 1 / 0 if to == folder else rename(path, to))
+    with pytest.raises(ZeroDivisionError):
+        checkpoint.save_checkpoint(folder, {}, {})
+    [kept] = tmp_path.iterdir()
+    assert checkpoint.load_checkpoint(kept).records == {**RECORDS, "state": {"step": 3}}
 
 
 @pytest.mark.parametrize(
