@@ -187,8 +187,9 @@ _PROTOCOLS: dict[str, PaperProtocol] = {}
 
 
 def protocol(name: str, **fields: Any) -> Callable[[Rows], Rows]:
-    """Return a decorator that registers a function, whose docstring is the title, as the protocol `name`, with
-    the other fields of `PaperProtocol`.
+    """Return a decorator that registers a function, whose docstring is the title, as the protocol `name`.
+
+    `fields` are the other ones of `PaperProtocol`.
     """
 
     def decorate(rows: Rows) -> Rows:
