@@ -60,7 +60,7 @@ def resume(run: Path, stop: Callable[[], bool] = lambda: False) -> RunStatus:
 
 def newest(run: Path) -> checkpoint.Checkpoint:
     """The newest checkpoint."""
-    found = checkpoint.load_latest(run / "checkpoints").checkpoint
+    found, _ = checkpoint.load_latest(run / "checkpoints", checkpoint.load_checkpoint)
     assert found is not None
     return found
 

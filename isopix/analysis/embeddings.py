@@ -18,7 +18,8 @@ from isopix.core.types import Grid
 from isopix.model.masking import sum_components
 from isopix.model.network import Network
 from isopix.model.stems.pixels import LEVELS, Stem
-from isopix.plots.embeddings import plot_embedding_pca
+from isopix.plots.embeddings import plot_filters, plot_tables
+from isopix.plots.style import Figure
 
 LINEARITY_TOLERANCE = 1e-3  # relative; allows for rounding of the sum of all filters
 NUM_FILTER_COMPONENTS = 28  # as many as the Vision Transformer paper shows (figure 7, left)
@@ -71,8 +72,6 @@ def component_images(found: PrincipalComponents, side: int) -> Float[Tensor, "co
 class EmbeddingPCA(Analysis):
     """Principal components of patch-embedding filters, or of embedding tables of pixel values."""
 
-    figure = staticmethod(plot_embedding_pca)
-
     def label(self) -> str:
         return "Embedding PCA"
 
@@ -100,6 +99,9 @@ class EmbeddingPCA(Analysis):
             "components": rounded(component_images(found, patch_size), 3),
             "explained_variance_ratio": rounded(found.explained_variance_ratio),
         }
+
+    def figure(self, numbers: Numbers) -> Figure:
+        return plot_filters(numbers) if numbers["weights"] == "filters" else plot_tables(numbers)
 
     def caption(self, numbers: Numbers) -> str:
         if numbers["weights"] == "filters":

@@ -1,6 +1,5 @@
 """Settings of the palette codec, and palette files: isopix's `.npz`, and arrays of a stated value range."""
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,6 +20,7 @@ from isopix.core.text import command_line, naming
 from isopix.core.types import Grid, ImageSequence
 from isopix.storage.arrays import Arrays, npz_bytes, read_arrays
 from isopix.storage.atomic import replace_file
+from isopix.storage.provenance import sha256_of
 
 ValueRange = tuple[float, float]
 
@@ -91,7 +91,7 @@ def _foreign(path: Path, arrays: Arrays, value_range: ValueRange | None) -> Pale
         found = ", ".join(f"{array.dtype} {list(array.shape)}" for array in arrays.values()) or "nothing"
         raise ValueError(f"it has {found}; allowed: one array of numbers [colors 3]")
     [values] = tables
-    if hashlib.sha256(path.read_bytes()).hexdigest() == OPENAI_SHA256:
+    if sha256_of(path) == OPENAI_SHA256:
         source = "kmeans_centers.npy, matches a published copy of OpenAI's palette"
         return PaletteFile(_levels(values, value_range or OPENAI_RANGE), source)
     if value_range is None and path.name == OPENAI_NAME and values.min() < 0:

@@ -4,12 +4,14 @@ import functools
 import json
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, TypeVar
 
 from ruamel.yaml import YAML
 
 from isopix.core.config import default_part, from_dict, to_dict
+from isopix.core.files import read_regular
 from isopix.core.text import SETTING_SYNONYMS, did_you_mean, naming
 
 T = TypeVar("T")
@@ -33,7 +35,7 @@ def read_values(path: Path) -> dict[str, Any]:
     if path.suffix not in PARSERS:
         raise ValueError(f"settings file {path} ends in '{path.suffix}'; allowed: {', '.join(PARSERS)}")
     with naming(f"settings file {path}"):
-        values = PARSERS[path.suffix](path.read_text(encoding="utf-8"))
+        values = PARSERS[path.suffix](read_regular(path).decode())
     if not isinstance(values, dict):
         raise ValueError(f"settings file {path} has no table of settings")
     return values
@@ -88,7 +90,9 @@ def override(settings: T, changes: Mapping[str, Any]) -> T:
 
 def resolve_setting(values: Mapping[str, Any], path: str) -> str:
     """Return the full path of a setting from any end that only one has; full paths win over longer ones."""
-    every = _paths(values)
+    every = list(
+        dict.fromkeys(end for full in flatten(values) for end in accumulate(full.split("."), "{}.{}".format))
+    )
     if path in every:
         return path
     found = [full for full in every if full.endswith(f".{path}")]
@@ -104,15 +108,6 @@ def resolve_setting(values: Mapping[str, Any], path: str) -> str:
     ends = {full.rpartition(".")[2]: full for full in reversed(every)} | dict(zip(every, every, strict=True))
     hint = did_you_mean(SETTING_SYNONYMS.get(word, word), ends, similarity=SIMILARITY, shown=ends.__getitem__)
     raise ValueError(f"unknown setting '{path}'; {hint}isopix recipe show NAME lists all settings")
-
-
-def _paths(values: Mapping[str, Any], prefix: str = "") -> list[str]:
-    paths = []
-    for key, value in values.items():
-        paths.append(prefix + key)
-        if isinstance(value, Mapping):
-            paths += _paths(value, f"{prefix}{key}.")
-    return paths
 
 
 def _order(item: tuple[str, Any]) -> tuple[bool, int]:

@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, TypeVar, dataclass_transform, get_type_hints
 
 from isopix.core.choices import check_ranges
+from isopix.core.files import read_regular
 from isopix.core.text import expand_home, require_utf8
 
 P = TypeVar("P", bound="Part")
@@ -123,7 +124,7 @@ def load_plugin(file: str | os.PathLike[str]) -> Plugin:
     if not path.is_file():
         raise ValueError(f"plugin {path} is not a file")
     require_utf8("plugin", str(path.resolve()))
-    full, digest = str(path.resolve()), hashlib.sha256(path.read_bytes()).hexdigest()
+    full, digest = str(path.resolve()), hashlib.sha256(read_regular(path)).hexdigest()
     if full in _PLUGINS:
         if _PLUGINS[full].sha256 != digest:
             raise ValueError(f"plugin {path} has changed since it was loaded; start a new process")

@@ -135,10 +135,10 @@ def percent_with_interval(fraction: float, low: float, high: float) -> str:
     return f"{fraction:.1%} ({100 * low:.1f} to {100 * high:.1f})"
 
 
-def mean_and_std(fractions: Sequence[float]) -> str:
-    """Format the mean of fractions with their standard deviation, n − 1: `62.2% ± 1.3%`; of one, `62.2%`."""
-    spread = f" ± {stdev(fractions):.1%}" if len(fractions) > 1 else ""
-    return f"{mean(fractions):.1%}{spread}"
+def mean_and_std(values: Sequence[float], form: str = ".1%") -> str:
+    """Format the mean of values with their standard deviation, n − 1: `62.2% ± 1.3%`; of one, `62.2%`."""
+    spread = f" ± {stdev(values):{form}}" if len(values) > 1 else ""
+    return f"{mean(values):{form}}{spread}"
 
 
 def signed_points(difference: float) -> str:

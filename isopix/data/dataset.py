@@ -153,9 +153,7 @@ class ImageDataset:
             raise ValueError(f"{verb} needs training images of two classes; {images}")
 
 
-def load_dataset(
-    config: DataConfig, *, cache: Path | None = None, bad_files_csv: Path | None = None
-) -> ImageDataset:
+def load_dataset(config: DataConfig, *, cache: Path | None = None) -> ImageDataset:
     """Return the dataset of these settings; from the cache after the first time.
 
     A source's own splits are used, without copies (`distinct_splits`) but for published datasets; those that
@@ -166,7 +164,7 @@ def load_dataset(
     remember_source(config.source)
     cached = cached_source(source, _preprocess_configs(source, config), cache, config.store)
     bad = cached.bad_files
-    bad_files_csv = bad_files_csv or cache / f"{cached.key}.bad-files.csv"
+    bad_files_csv = cache / f"{cached.key}.bad-files.csv"
     skipped = _report_bad_files(bad, sum(each.num_images for each in source.splits.values()), bad_files_csv)
     holdout = source.holdout if config.holdout is None else config.holdout
     splits = _whole_splits(cached, config, holdout, exact=source.fixed)

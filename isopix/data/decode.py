@@ -18,6 +18,7 @@ from PIL import Image, ImageFile, ImageOps, PngImagePlugin, UnidentifiedImageErr
 from PIL.TiffImagePlugin import TiffImageFile
 
 from isopix.core import text
+from isopix.core.files import MAX_BYTES, read_regular
 
 RawImage = Path | bytes | NDArray[Any]  # a file, an encoded image, or pixels [H W], [H W 3], [H W 4]
 
@@ -28,7 +29,9 @@ PACKAGES[".avif"] = "pip install 'pillow>=11.3'"
 LOSSY = re.compile(rb"\xff\xd8|RIFF....WEBP|....ftyp", re.DOTALL)  # JPEG, WebP, AVIF and HEIF
 MAX_PIXELS = 89_478_485  # as Pillow's limit, above which it warns; above twice as many it refuses
 NEVER_REDUCED = 2**31 - 1  # no image has sides of this many pixels
-MAX_BYTES = 2**28  # of a file, or of an image inside one
+MARKER = re.compile(rb"\xff[^\x00\xd0-\xd7\xff]")  # in a JPEG, but those inside the pixels of a scan
+SOI, EOI, SOS = b"\xff\xd8", b"\xff\xd9", b"\xff\xda"  # the markers of start, end, and start of a scan
+MAX_SCANS = 500  # of a JPEG: each may take as long as a whole image, and have ten bytes
 MIDDLE = 128  # of the levels 0 to 255: from here on, a pixel of a mask is white, or opaque
 DARK = 2**15  # samples below half of the 65,536 levels make dark images
 BITS, PHOTOMETRIC, PLANES = 258, 262, 284  # TIFF tags
@@ -65,7 +68,7 @@ def decode_image(
     """
     if isinstance(content, np.ndarray):
         return _to_rgb(Image.fromarray(content), white)
-    with _opened(content, max_pixels) as image:
+    with opened_image(content, max_pixels) as image:
         image.draft(None, (min_side, min_side))
         return upright_rgb(image, white)
 
@@ -103,7 +106,7 @@ def _largest_sample(raw: RawImage) -> int:
         content = read_content(raw)
         if isinstance(content, np.ndarray):
             return int(content.max()) if content.dtype in (np.uint16, np.int32) else 0
-        with _opened(content, MAX_PIXELS) as image:
+        with opened_image(content, MAX_PIXELS) as image:
             if image.mode.startswith("I"):
                 return int(np.asarray(image).max())
             if ";16" in str(image.tile):  # 16-bit color, of which Pillow gives the high bytes
@@ -115,7 +118,7 @@ def image_header(content: bytes | NDArray[Any]) -> tuple[int, int, str, str]:
     """Return width and height of the upright image, its format ("array" for an array), and its mode."""
     if isinstance(content, np.ndarray):
         return content.shape[1], content.shape[0], "array", Image.fromarray(content).mode
-    with _opened(content, 2 * MAX_PIXELS) as image:  # `decode_image` has the limit
+    with opened_image(content, 2 * MAX_PIXELS) as image:  # `decode_image` has the limit
         # Pillow gives the size of the upright image for TIFF files alone.
         is_lying = image.format != "TIFF" and _orientation(image) in (5, 6, 7, 8)
         width, height = image.size[::-1] if is_lying else image.size
@@ -126,11 +129,7 @@ def read_content(raw: RawImage) -> bytes | NDArray[Any]:
     """Return the bytes of an encoded image, or an array as it is. Raises ValueError for what is no file."""
     if not isinstance(raw, Path):
         return raw
-    size = raw.stat().st_size  # raises OSError on a loop of symlinks
-    if not raw.is_file():
-        raise ValueError("not a regular file")
-    _check_size(size)
-    return raw.read_bytes()
+    return read_regular(raw)
 
 
 def read_mask(path: Path) -> Bool[np.ndarray, "rows cols"]:
@@ -140,7 +139,7 @@ def read_mask(path: Path) -> Bool[np.ndarray, "rows cols"]:
         assert isinstance(content, bytes), "a file"
         range_note([content])  # raises ValueError
         lightness = np.asarray(decode_image(content, NEVER_REDUCED).convert("L"))
-        with _opened(content, MAX_PIXELS) as image:
+        with opened_image(content, MAX_PIXELS) as image:
             alpha = np.asarray(ImageOps.exif_transpose(image).convert("RGBA"))[..., 3]
     except Exception as error:  # damaged files raise OSError, ValueError, SyntaxError, struct.error and more
         raise ValueError(f"mask {path} cannot be read: {failure_reason(error)}") from None
@@ -167,7 +166,7 @@ def content_number(content: bytes | NDArray[Any], rgb: Image.Image) -> int:
 
 def is_jpeg(content: bytes) -> bool:
     """Return whether a file is a JPEG, by its first bytes."""
-    return content[:2] == b"\xff\xd8"
+    return content[:2] == SOI
 
 
 def failure_reason(error: Exception) -> str:
@@ -179,10 +178,14 @@ def failure_reason(error: Exception) -> str:
 
 
 @contextmanager
-def _opened(content: bytes, max_pixels: int) -> Iterator[ImageFile.ImageFile]:
-    _check_size(len(content))
+def opened_image(content: bytes, max_pixels: int = MAX_PIXELS) -> Iterator[ImageFile.ImageFile]:
+    """Open a file of `FORMATS` of which nothing is decoded yet. Raises ValueError above the limits."""
+    if len(content) > MAX_BYTES:
+        raise ValueError(f"{len(content):,} bytes, above the limit of {MAX_BYTES:,}")
     if not content:
         raise ValueError("empty file")
+    if is_jpeg(content) and _has_many_scans(content):
+        raise ValueError(f"more than {MAX_SCANS} scans, the limit")
     with Image.open(io.BytesIO(content), formats=[*image_suffixes().values()]) as image:
         width, height = image.size
         if width * height > max_pixels:
@@ -191,9 +194,15 @@ def _opened(content: bytes, max_pixels: int) -> Iterator[ImageFile.ImageFile]:
         yield image
 
 
-def _check_size(size: int) -> None:
-    if size > MAX_BYTES:
-        raise ValueError(f"{size:,} bytes, above the limit of {MAX_BYTES:,}")
+def _has_many_scans(jpeg: bytes) -> bool:
+    """Whether a file has more than MAX_SCANS, without those of thumbnails and of what follows its end."""
+    scans, place = 0, len(SOI)
+    while scans <= MAX_SCANS and (marker := MARKER.search(jpeg, place)) and marker[0] != EOI:
+        place = marker.end()
+        scans += marker[0] == SOS
+        if marker[0] != SOI:
+            place += int.from_bytes(jpeg[place : place + 2])  # of the segment, with these two bytes
+    return scans > MAX_SCANS
 
 
 def _orientation(image: Image.Image) -> int:

@@ -4,10 +4,10 @@ import math
 import os
 import warnings
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice, repeat
+from multiprocessing.pool import AsyncResult, ThreadPool
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -133,19 +133,20 @@ def map_images(
     """Yield `work(job)` for each job, in order; `raw` gives its image, `kept_bytes` is the size of a result.
 
     Threads, not processes: Pillow's decoders release the GIL, and pixels need not be copied.
+    At a stop signal they are left alone.
     """
     threads = os.cpu_count() or 1
     most = min(IMAGES_PER_CHUNK * CHUNKS_PER_THREAD * threads, max(threads, MAX_HELD // kept_bytes))
-    with ThreadPoolExecutor(threads) as pool, warnings.catch_warnings():
+    with ThreadPool(threads) as pool, warnings.catch_warnings():
         warnings.filterwarnings("error", module=r"PIL\.")  # Pillow warns about files it reads in part
         warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # up to `max_pixels` images are read
-        ready, pending = list[Future[list[R]]](), list[Future[list[R]]]()
+        ready, pending = list[AsyncResult[list[R]]](), list[AsyncResult[list[R]]]()
         while (held := _take(jobs, raw, most)) or pending:
             size = max(1, min(IMAGES_PER_CHUNK, -(-len(held) // threads)))
             chunks = [held[first : first + size] for first in range(0, len(held), size)]
-            ready, pending = pending, [pool.submit(lambda each: list(map(work, each)), c) for c in chunks]
+            ready, pending = pending, [pool.map_async(work, chunk, len(chunk)) for chunk in chunks]
             for each in ready:
-                yield from each.result()
+                yield from each.get()
 
 
 def _take(jobs: Iterator[T], raw: Callable[[T], decode.RawImage], count: int) -> list[T]:

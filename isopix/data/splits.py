@@ -117,12 +117,6 @@ class Split:
         return {name: each for name, each in values.items() if each is not None}
 
 
-def split_sizes(count: int, fraction: float) -> tuple[int, int]:
-    """Return (kept, held out): floor(count * (1 - fraction)) in exact arithmetic, and the others."""
-    kept = math.floor(count * (1 - Fraction(str(fraction))))
-    return kept, count - kept
-
-
 def count_or_fraction(value: int | str, name: str) -> int | Fraction:
     """Return a number of images of each class, `25`, or a fraction of them, `10%`; `name` is for errors."""
     text, parsed = str(value), Fraction(0)
@@ -153,14 +147,15 @@ def held_out_indices(
     """Return a random partition of n images: those kept, then one set for each fraction; each sorted.
 
     A function of an image's content and the seed decides, so that it stays in its set when others are added,
-    and copies are together. With `exact` the sets have `split_sizes` images each. No set is empty.
+    and copies are together. With `exact` a set has ceil(count * fraction) images, in exact arithmetic. No set
+    is empty.
     """
     keys, count = uniform_keys(hashes, seed, "holdout"), len(hashes)
     order = torch.argsort(keys, stable=True)
     numbers, sizes, bound, taken = keys[order], [], 0.0, 0
     for fraction in fractions:
         bound += fraction
-        size = split_sizes(count, fraction)[1] if exact else int((numbers < bound).sum()) - taken
+        size = math.ceil(count * Fraction(str(fraction))) if exact else int((numbers < bound).sum()) - taken
         if size <= 0:  # an earlier set may have taken the image that followed its interval
             size = int((numbers[taken:] == numbers[taken : taken + 1]).sum()) if fraction else 0
         sizes.append(size)

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from isopix.codecs.palette import Palette
 from isopix.core import text
+from isopix.core.files import open_file, read_regular
 from isopix.core.types import Grid
 from isopix.interop.imported_model import ImportedModel, convert_tensors, grid_of, igpt_recipe, shape_of
 from isopix.interop.name_tables import OPENAI_START, Naming, expand_layers, openai_table
@@ -110,7 +111,7 @@ def open_checkpoint(prefix: Path) -> WeightFiles:
     """Open the checkpoint of a prefix. Raises ValueError for a damaged index; `read` for a damaged tensor."""
     index = _index_path(prefix)
     with text.naming(f"checkpoint index {index}"):
-        items = dict(_table(index.read_bytes()))
+        items = dict(_table(read_regular(index)))
         header = _message(items.pop(b""))
         if _int(header, 2):
             raise ValueError("it is big-endian, which is not supported")
@@ -129,7 +130,7 @@ def _read(what: str, path: Path, entry: TensorEntry) -> Tensor:
         raise ValueError(f"{what} has TensorFlow's type {entry.dtype}, which is not supported")
     tensor, crc = mmap_alloc(entry.shape, DTYPES[entry.dtype]), 0
     memory = tensor.view(-1).view(torch.uint8).numpy().data
-    with path.open("rb") as file:
+    with open_file(path) as file:
         file.seek(entry.offset)
         for start in range(0, tensor.nbytes, CHUNK):
             chunk = memory[start : start + CHUNK]

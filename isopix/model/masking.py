@@ -1,8 +1,9 @@
 """Masking: what the blocks see of each position, given the mask; the objective chooses one."""
 
 import abc
+from collections.abc import Callable
 from functools import reduce
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from jaxtyping import Int
@@ -20,9 +21,7 @@ class Masking(nn.Module, abc.ABC):
 
     drops_tokens: ClassVar[bool] = False  # whether the backbone leaves masked positions out of the blocks
     shifts_right: ClassVar[bool] = False  # whether position i gets the token of position i - 1
-    if TYPE_CHECKING:
-
-        def __call__(self, components: Components, mask: Mask | None) -> Tokens: ...
+    __call__: Callable[..., Tokens]
 
     @abc.abstractmethod
     def forward(self, components: Components, mask: Mask | None) -> Tokens:

@@ -4,7 +4,7 @@ import copy
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeGuard, cast
+from typing import Any, TypeGuard, cast
 
 import torch
 from jaxtyping import Float
@@ -29,9 +29,7 @@ LARGE_MATRIX = 2**18  # numbers, from which on bf16 is faster; in float32 smalle
 class Network(nn.Module):
     """Inputs to logits. `inputs` are what the stem reads: codes, or images."""
 
-    if TYPE_CHECKING:
-
-        def __call__(self, inputs: Inputs, mask: Mask | None = None) -> Logits: ...
+    __call__: Callable[..., Logits]
 
     def __init__(self, codec: Codec, backbone: Backbone, head: Likelihood):
         super().__init__()

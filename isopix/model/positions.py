@@ -1,8 +1,8 @@
 """Position embeddings, vectors that encode where a token is, and pools, which reduce tokens to one."""
 
 import abc
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable, Mapping
+from typing import Literal
 
 import torch
 from einops import rearrange, repeat
@@ -24,9 +24,7 @@ INIT: dict[InitScheme, Draw] = {**EMBEDDING, "openai": Normal(0.01)}
 class PositionEmbedding(nn.Module, abc.ABC):
     """Adds a vector for each position to tokens."""
 
-    if TYPE_CHECKING:
-
-        def __call__(self, tokens: Tokens) -> Tokens: ...
+    __call__: Callable[..., Tokens]
 
     @abc.abstractmethod
     def vectors(self) -> PositionTable:
@@ -56,8 +54,8 @@ class PositionEmbeddingSpec(ModelPart, noun="positions"):
 class LearnedPositionEmbeddingSpec(PositionEmbeddingSpec):
     """One learned vector for each position, independent of its neighbors (iGPT section 2.2)."""
 
-    def build(self, grid: Grid, width: int) -> "LearnedPositionEmbedding":
-        return LearnedPositionEmbedding(grid, width)
+    def build(self, grid: Grid, width: int) -> "TablePositionEmbedding":
+        return TablePositionEmbedding(nn.Parameter(torch.zeros(grid.positions, width)))
 
     def init(self, scheme: InitScheme) -> InitTable:
         return {"table": INIT[scheme]}
@@ -80,8 +78,8 @@ class SinCosPositionEmbeddingSpec(PositionEmbeddingSpec):
     sin(p w_k), then cos(p w_k), with w_k = 10000^(-4 k / D) for k < D / 4.
     """
 
-    def build(self, grid: Grid, width: int) -> "SinCosPositionEmbedding":
-        return SinCosPositionEmbedding(grid, width)
+    def build(self, grid: Grid, width: int) -> "TablePositionEmbedding":
+        return TablePositionEmbedding(nn.Buffer(sincos_table(grid, width)))
 
 
 @register("none", "no position embeddings")
@@ -92,10 +90,12 @@ class NoPositionEmbeddingSpec(PositionEmbeddingSpec):
         return NoPositionEmbedding(grid, width)
 
 
-class LearnedPositionEmbedding(PositionEmbedding):
-    def __init__(self, grid: Grid, width: int):
+class TablePositionEmbedding(PositionEmbedding):
+    """The table is a parameter, or a saved buffer, so that an imported or interpolated one is kept."""
+
+    def __init__(self, table: nn.Parameter | nn.Buffer):
         super().__init__()
-        self.table = nn.Parameter(torch.zeros(grid.positions, width))
+        self.table = table
 
     def vectors(self) -> PositionTable:
         return self.table
@@ -109,19 +109,6 @@ class FactorizedPositionEmbedding(PositionEmbedding):
 
     def vectors(self) -> PositionTable:
         return rearrange(self.rows[:, None] + self.cols, "h w d -> (h w) d")
-
-
-class SinCosPositionEmbedding(PositionEmbedding):
-    """The table is a saved buffer, so that an imported or interpolated one is kept."""
-
-    table: Tensor
-
-    def __init__(self, grid: Grid, width: int):
-        super().__init__()
-        self.register_buffer("table", sincos_table(grid, width))
-
-    def vectors(self) -> PositionTable:
-        return self.table
 
 
 def sincos_table(grid: Grid, width: int) -> PositionTable:

@@ -24,11 +24,6 @@ MOSAIC_SIDE = 5.2  # inches, of the longer side
 MAP_GAP = 0.07  # between maps of positions, as a fraction of a map's side
 
 
-def plot_embedding_pca(numbers: Numbers) -> Figure:
-    """Plot the `embedding_pca` analysis, of filters or of tables."""
-    return plot_filters(numbers) if numbers["weights"] == "filters" else plot_tables(numbers)
-
-
 @style.figure_style()
 def plot_filters(numbers: Numbers) -> Figure:
     """Plot the principal components of patch-embedding filters (Vision Transformer, figure 7, left)."""

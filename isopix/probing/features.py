@@ -81,20 +81,9 @@ def concat_batches(batches: Iterable[Features], num_images: int) -> Features:
     return features
 
 
-def extract_features(
-    network: Network,
-    images: ImageSequence,
-    *,
-    features: FeatureKind = "normed",
-    pool: Pool | Sequence[Pool] | None = None,
-    batch_size: int | None = None,
-    precision: Precision = "fp32",
-) -> Features:
-    """Return the features of `iter_features` for all images at once. Raises what it raises."""
-    found = iter_features(
-        network, images, features=features, pool=pool, batch_size=batch_size, precision=precision
-    )
-    return concat_batches(found, len(images))
+def extract_features(network: Network, images: ImageSequence, **options: Any) -> Features:
+    """Return the features of `iter_features`, which has the same options, for all images at once."""
+    return concat_batches(iter_features(network, images, **options), len(images))
 
 
 def draw_masks(model: PretrainModel, images: ImageSequence, *, seed: int, purpose: str) -> Mask:

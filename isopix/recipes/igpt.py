@@ -29,7 +29,7 @@ from isopix.data.dataset import DataConfig
 from isopix.model.blocks.transformer import TransformerSpec
 from isopix.model.spec import ModelSpec
 from isopix.objectives.objectives import Masked
-from isopix.recipes.published import TEST_LOSSES, PublishedTestLoss
+from isopix.recipes.published import TEST_LOSSES, PublishedLoss
 from isopix.recipes.recipe import NETWORK, PAPERS, Recipe
 from isopix.train.config import Adam, TrainConfig
 
@@ -150,12 +150,13 @@ def _bert(recipe: Recipe, *, lr: float) -> Recipe:
     return recipe.updated(name=f"{recipe.name}_bert", objective=Masked(), optimizer=Adam(lr=lr))
 
 
-def published_loss(recipe: Recipe, codec: Codec) -> PublishedTestLoss | None:
+def published_loss(recipe: Recipe, codec: Codec) -> PublishedLoss | None:
     """Return the published test loss of this network with this palette, after any number of steps, if any."""
     if codec.fingerprint() != OPENAI_FINGERPRINT:
         return None
     sizes = {size.name: size for size in (s(), m(), l())}
-    return next((each for each in TEST_LOSSES if _network(sizes[each.recipe]) == _network(recipe)), None)
+    same = (name for name in TEST_LOSSES if _network(sizes[name]) == _network(recipe))
+    return TEST_LOSSES.get(next(same, ""))
 
 
 def _network(recipe: Recipe) -> tuple[object, ...]:

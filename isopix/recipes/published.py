@@ -6,7 +6,6 @@ numbers belong to 250 and 4,000 labels.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 
 
 @dataclass(frozen=True)
@@ -37,14 +36,13 @@ class TableRow:
     model: str = ""
 
 
-class PublishedTestLoss(NamedTuple):
-    """The test loss of a recipe's network after `step` steps."""
+@dataclass(frozen=True)
+class PublishedLoss:
+    """A test loss in nats per predicted code, published in `source` after `step` steps, by a `protocol`."""
 
-    recipe: str
-    value: float
-    protocol: str = "ImageNet's validation images, shorter side 224, center crop, then 32×32; all positions"
-    unit: str = "nats per pixel"
+    nats: float
     source: str = "the README of OpenAI's image-gpt"
+    protocol: str = "ImageNet's validation images, shorter side 224, center crop, then 32×32; all positions"
     step: int = 1_000_000
 
 
@@ -72,7 +70,7 @@ NUM_LABELS = (40, 250, 4000)
 IMAGENET = "imagenet-1k"
 
 _LOSSES = {"igpt.s": 2.0895, "igpt.m": 2.0614, "igpt.l": 2.0466}
-TEST_LOSSES = tuple(PublishedTestLoss(recipe, loss) for recipe, loss in _LOSSES.items())
+TEST_LOSSES = {recipe: PublishedLoss(nats) for recipe, nats in _LOSSES.items()}
 
 # How methods of tables 1 and 3 are pre-trained on ImageNet, if they are.
 _TRANSFERS = dict.fromkeys(("SimCLR", "iGPT-L", "AMDIM-L"), "unsupervised")
@@ -154,10 +152,10 @@ IGPT_FIGURE_3 = tuple(
     row(
         f"iGPT-{size}",
         IMAGENET,
-        {STEPS: "all", LOSS: loss.value, ACCURACY: accuracy},
+        {STEPS: "all", LOSS: loss.nats, ACCURACY: accuracy},
         "README of OpenAI's image-gpt; section 4.4 and table 2",
     )
-    for size, loss, accuracy in zip("SML", TEST_LOSSES, (41.9, 54.5, 60.3), strict=True)
+    for size, loss, accuracy in zip("SML", TEST_LOSSES.values(), (41.9, 54.5, 60.3), strict=True)
 )
 
 _UNCHANGED = {PROBE_VOTE: "unchanged", FINETUNED_VOTE: "unchanged"}

@@ -21,7 +21,7 @@ from isopix.probing.methods import LbfgsProbe
 from isopix.probing.results import ProbeResult
 from isopix.recipes.recipe import Recipe
 from isopix.runs.results import VerificationResult
-from isopix.runs.state import read_environment, typed
+from isopix.runs.state import RunEnvironment, typed
 from isopix.storage import checkpoint, log
 from isopix.storage.arrays import read_arrays
 from isopix.storage.atomic import MANIFEST, read_json
@@ -121,7 +121,8 @@ def read_run(run: RunFolder, kinds: Kinds = NUMBERS) -> RunRecord:
         try:
             return parse(path) if path.exists() else None
         except (ValueError, LookupError, TypeError, OSError) as error:
-            problems.append(f"{path.name}: {error_line(error)}".replace(f"{run.path}/", ""))
+            reason = error_line(error).replace(f"{run.path}/", "")
+            problems.append(reason if reason.startswith(path.name) else f"{path.name}: {reason}")
             return None
 
     settings = public(run.read_recipe())
@@ -141,7 +142,10 @@ def read_run(run: RunFolder, kinds: Kinds = NUMBERS) -> RunRecord:
         environment=read(run.environment, _environment) or {},
         log=records,
         weights=read(
-            run.checkpoints, lambda path: _weights(checkpoint.load_latest(path, ("model",)).checkpoint)
+            run.checkpoints,
+            lambda path: checkpoint.load_latest(
+                path, lambda each: _weights(checkpoint.load_checkpoint(each, ("model",)))
+            )[0],
         ),
         data=read(run.data_sample, _data_sample),
         results=sorted(results, key=lambda each: (getattr(each, "step", 0), each.call["written"])),
@@ -178,8 +182,9 @@ def public(values: Any) -> Any:
 
 
 def _environment(path: Path) -> Values:
-    read_environment(RunFolder(path.parent))  # raises ValueError for values of other types
-    return dict(public(read_json(path)))
+    environment = read_json(path)
+    from_dict(RunEnvironment, environment)  # raises ValueError for values of other types
+    return dict(public(environment))
 
 
 def _data_sample(path: Path) -> DataSample:
@@ -189,9 +194,7 @@ def _data_sample(path: Path) -> DataSample:
     return DataSample(images, arrays["labels"].tolist(), names, arrays["counts"].tolist())
 
 
-def _weights(found: Checkpoint | None) -> Weights | None:
-    if found is None:
-        return None
+def _weights(found: Checkpoint) -> Weights:
     tensors, state = found.tensors["model"], found.records["state"]
     trained = [each for name, each in tensors.items() if not name.endswith(FIXED_TENSORS)]
     parameters = sum(each.numel() for each in trained if each.is_floating_point())

@@ -3,7 +3,6 @@ tables, text lines and settings; a result is a section.
 """
 
 import base64
-import io
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -13,10 +12,11 @@ from typing import Any, Literal, NamedTuple
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
-from PIL import Image
 
+from isopix.core.files import read_regular
 from isopix.core.text import Table, naming, printable_lines
 from isopix.core.version import __version__
+from isopix.data.decode import failure_reason, opened_image
 from isopix.plots import style
 from isopix.plots.style import Figure
 from isopix.reporting.results import SummaryRow
@@ -138,16 +138,19 @@ def write_page(
 
 def result_panel(result: Result, name: str) -> Panel:
     """Return what a result shows of itself; `name` starts the names of its figures."""
-    record = result.record()
+    record, notes = result.record(), [f"Note: {each}." for each in result.warnings]
     with naming(str(result.path)):
         charts = [
             figure_chart(figure, record, f"{name}-{number}", caption)
             for number, (caption, figure) in enumerate(result.figures())
         ]
     if not charts and (picture := result_picture(result)):
-        tag = image_tag(picture.read_bytes(), f"{result.title}: {result.caption}")
-        charts.append(Chart(tag, result.caption, "pixels"))
-    return Panel(charts, result.tables(), [f"Note: {each}." for each in result.warnings])
+        try:
+            tag = image_tag(read_regular(picture), f"{result.title}: {result.caption}")
+            charts.append(Chart(tag, result.caption, "pixels"))
+        except Exception as error:  # damaged files raise a dozen types
+            notes.append(f"Note: the picture {picture.name} is not shown: {failure_reason(error)}.")
+    return Panel(charts, result.tables(), notes)
 
 
 def result_picture(result: Result) -> Path | None:
@@ -173,7 +176,7 @@ def data_url(content: bytes, media_type: str = "image/png") -> str:
 
 def image_tag(png: bytes, alt: str, *, scale: float = 0.5) -> Markup:
     """Return an image; by default at two of its pixels per CSS pixel, sharp on fine screens and in print."""
-    with Image.open(io.BytesIO(png)) as image:
+    with opened_image(png) as image:
         width, height = (int(side * scale) for side in image.size)
     return Markup('<img src="{}" width="{}" height="{}" alt="{}">').format(data_url(png), width, height, alt)
 

@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
+from isopix.core.files import regular
 from isopix.core.stats import accuracy_interval
 from isopix.core.types import Groups
 from isopix.data.copies import without_copies
@@ -20,6 +21,8 @@ from isopix.storage.arrays import npy_bytes, npz_bytes, read_arrays
 from isopix.storage.atomic import replace_file
 from isopix.storage.provenance import sha256_of
 from isopix.storage.run_folder import LABELED, SEEN, RunFolder
+
+MAX_LIST = 2**32  # bytes of a list: 500 million images
 
 
 def union(*hashes: Hashes | None) -> Hashes | None:
@@ -47,9 +50,9 @@ def load_hashes(path: Path, name: str, files: Mapping[str, str]) -> Hashes | Non
     file = next((each / name for each in run_folders(path) if (each / name).is_file()), None)
     if file is None:
         return None
-    if name in files and sha256_of(file) != files[name]:
+    if name in files and sha256_of(regular(file, MAX_LIST)) != files[name]:
         raise ValueError(f"{file} does not have the SHA-256 that the checkpoint records: changed")
-    return torch.from_numpy(read_arrays(file)[""])
+    return torch.from_numpy(read_arrays(file, MAX_LIST)[""])
 
 
 def run_folders(path: Path) -> tuple[Path, ...]:

@@ -12,6 +12,7 @@ import torch
 
 from isopix.core.config import to_dict
 from isopix.core.device import Precision
+from isopix.core.files import read_regular
 from isopix.core.text import command_line, count_of, did_you_mean
 from isopix.core.verb import float32_default
 from isopix.data.dataset import ImageDataset, load_dataset
@@ -173,15 +174,19 @@ def find_checkpoint(
 ) -> SavedRun:
     """Return the newest intact checkpoint of a run, or that at a path, and a note of damaged newer ones."""
     newest = newest_checkpoint(path)
+
+    def load(folder: Path) -> SavedRun:
+        return typed(checkpoint.load_checkpoint(folder, groups, optional))
+
     if newest == path:
-        return typed(checkpoint.load_checkpoint(path, groups, optional))
-    intact: list[SavedRun] = []
-    latest = checkpoint.load_latest(newest.parent, groups, lambda each: intact.append(typed(each)), optional)
-    if not latest.damaged:
-        return intact[-1]
-    first, *others = latest.damaged
+        return load(path)
+    saved, damaged = checkpoint.load_latest(newest.parent, load)
+    assert saved is not None, "there is a newest one"
+    if not damaged:
+        return saved
+    first, *others = damaged
     older = f", and {count_of(len(others), 'older one')}" if others else ""
-    return replace(intact[-1], skipped=(f"skipped damaged {first}{older}",))
+    return replace(saved, skipped=(f"skipped damaged {first}{older}",))
 
 
 def saved_recipe(path: Path) -> Recipe:
@@ -263,7 +268,9 @@ def writable_model(path: Path) -> Path:
         return path
     copy = COPIES / path
     if not copy.exists():
-        _copy(source, copy)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        with first_folder(copy) as folder:  # of several processes one succeeds, and a kill leaves no part
+            shutil.copytree(source, folder, dirs_exist_ok=True)
         logger.warning("%s comes with isopix; it is copied to %s, where its results are saved", path, copy)
     elif _manifests(copy) != _manifests(source):
         other = f"{copy} is another run than the model {path} that comes with isopix"
@@ -278,12 +285,5 @@ def find_copy(path: Path) -> Path:
     return path
 
 
-def _copy(source: Path, copy: Path) -> None:
-    """Copy a folder; of several processes one succeeds, and a kill leaves no part of it under its name."""
-    copy.parent.mkdir(parents=True, exist_ok=True)
-    with first_folder(copy) as folder:
-        shutil.copytree(source, folder, dirs_exist_ok=True)
-
-
 def _manifests(run: Path) -> list[bytes]:
-    return [each.read_bytes() for each in sorted(run.glob(f"checkpoints/*/{MANIFEST}"))]
+    return [read_regular(each) for each in sorted(run.glob(f"checkpoints/*/{MANIFEST}"))]

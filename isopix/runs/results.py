@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any, Literal
 
 from isopix.core.text import Table, format_duration, format_loss
+from isopix.recipes.published import PublishedLoss
 from isopix.storage.result import Result, Unsaved, unsaved
 
 TrialStatus = Literal["completed", "failed", "diverged", "non-finite"]
@@ -175,16 +176,6 @@ def _number(value: float | None) -> str:
 
 def _percent(value: float | None) -> str:
     return "" if value is None else f"{value:.1%}"
-
-
-@dataclass(frozen=True)
-class PublishedLoss:
-    """A loss in nats per predicted code, published in `source` after `step` steps, measured by `protocol`."""
-
-    nats: float
-    source: str
-    protocol: str
-    step: int
 
 
 class VerificationResult(Result):

@@ -18,19 +18,23 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from isopix.core.files import MAX_BYTES, open_file
 from isopix.core.text import naming
 
 Arrays = dict[str, NDArray[Any]]
 SHARDING_KEY, OFFSETS_KEY = "DCP_SHARDING_INFO", "saved_offsets"  # of torch.distributed.checkpoint
 
 
-def read_arrays(path: Path) -> Arrays:
-    """Return the arrays of a file by name; the one of a `.npy` file has the name "". Raises ValueError."""
-    with naming(str(path)), warnings.catch_warnings(), path.open("rb") as file:
+def read_arrays(path: Path, limit: int = MAX_BYTES) -> Arrays:
+    """Return arrays by name, a `.npy` file's as "". Raises ValueError, also for more than `limit` bytes."""
+    with naming(str(path)), warnings.catch_warnings(), open_file(path, limit=limit) as file:
         warnings.simplefilter("error")  # NumPy warns about headers that it reads in part
         loaded = np.load(file, allow_pickle=False)
-        arrays = {"": loaded} if isinstance(loaded, np.ndarray) else dict(loaded)
-    return {name: array for name, array in arrays.items() if isinstance(array, np.ndarray)}
+        if isinstance(loaded, np.ndarray):
+            return {"": loaded}
+        if (size := sum(each.file_size for each in loaded.zip.infolist())) > limit:
+            raise ValueError(f"its arrays have {size:,} bytes, above the limit of {limit:,}")
+        return {name: array for name, array in loaded.items() if isinstance(array, np.ndarray)}
 
 
 def npy_bytes(array: NDArray[Any]) -> bytes:

@@ -2,13 +2,11 @@
 
 import errno
 import hashlib
-import io
 import json
 import os
 import re
 import shutil
 import socket
-import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -19,6 +17,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
+from isopix.core.files import open_file, read_regular
 from isopix.core.text import csv_text
 
 MANIFEST = "manifest.json"  # the last file of a folder that is written
@@ -147,21 +146,6 @@ def _unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
         names = [name for name, _ in pairs]
         raise ValueError(f"'{max(names, key=names.count)}' is there twice")
     return values
-
-
-def read_regular(path: Path, *, follow_links: bool = True) -> bytes:
-    """Return the content of a file. Raises what `open_file` raises."""
-    with open_file(path, os.O_RDONLY | (0 if follow_links else os.O_NOFOLLOW)) as file:
-        return file.read()
-
-
-def open_file(path: Path, flags: int) -> io.FileIO:
-    """Open a regular file, and no device, pipe or folder, unbuffered, with the flags of `os.open`."""
-    descriptor = os.open(path, flags | os.O_NONBLOCK, 0o666)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise ValueError(f"{path.name} is not a regular file")
-    return io.FileIO(descriptor, "ab" if flags & os.O_APPEND else "rb")
 
 
 def fsync_folder(folder: Path) -> None:

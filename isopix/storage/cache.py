@@ -116,5 +116,9 @@ def free_bytes(folder: Path) -> int:
 
 
 def size_of(folder: Path) -> int:
-    """Return the bytes of all files in a folder; 0 if there is none."""
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+    """Return the bytes of all files in a folder; 0 if there is none. Some may be deleted meanwhile."""
+    total = 0
+    for path in folder.rglob("*"):
+        with suppress(FileNotFoundError):
+            total += path.lstat().st_size if path.is_file() else 0
+    return total

@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from torch import Tensor
 
@@ -22,6 +22,8 @@ from isopix.storage.atomic import (
     write_json,
 )
 from isopix.storage.provenance import sha256_of
+
+T = TypeVar("T")
 
 FORMAT = 2
 NAME = re.compile(r"[A-Za-z0-9_-]+")
@@ -46,13 +48,6 @@ class Checkpoint(NamedTuple):
     tensors: dict[str, dict[str, Tensor]]
     records: dict[str, dict[str, Any]]
     path: Path
-
-
-class LatestCheckpoint(NamedTuple):
-    """The latest intact checkpoint, None if none was ever saved, and the later ones that are damaged."""
-
-    checkpoint: Checkpoint | None
-    damaged: list[DamagedCheckpointError]
 
 
 def step_folder(checkpoints: Path, step: int) -> Path:
@@ -99,24 +94,19 @@ def load_checkpoint(
 
 
 def load_latest(
-    checkpoints: Path,
-    groups: Collection[str] | None = None,
-    check: Callable[[Checkpoint], object] = lambda found: None,
-    optional: Collection[str] = (),
-) -> LatestCheckpoint:
-    """Load the latest intact checkpoint whose content passes `check`, which raises DamagedCheckpointError."""
+    checkpoints: Path, load: Callable[[Path], T]
+) -> tuple[T | None, list[DamagedCheckpointError]]:
+    """Load the latest intact checkpoint, None if none was ever saved, and return what later ones raised."""
     damaged: list[DamagedCheckpointError] = []
     for folder in _latest_first(checkpoints):
         try:
-            found = load_checkpoint(folder, groups, optional)
-            check(found)
-            return LatestCheckpoint(found, damaged)
+            return load(folder), damaged
         except DamagedCheckpointError as error:
             damaged.append(error)
     if damaged:
         reason = f"{damaged[0].reason}; no checkpoint in {checkpoints} is intact"
         raise DamagedCheckpointError(damaged[0].path, reason)
-    return LatestCheckpoint(None, [])
+    return None, []
 
 
 def latest_folder(checkpoints: Path) -> Path | None:
@@ -133,23 +123,16 @@ def verify_files(folder: Path) -> list[str]:
     return list(entries)
 
 
-def is_intact(folder: Path) -> bool:
-    """Return whether all files of a checkpoint have the hashes of its manifest."""
-    try:
-        verify_files(folder)
-    except DamagedCheckpointError:
-        return False
-    return True
-
-
 def prune(checkpoints: Path, keep: int = 2) -> None:
     """Delete the checkpoints older than the `keep` latest intact ones."""
     folders, intact = _latest_first(checkpoints), 0
     for folder in folders if len(folders) > keep else ():
         if intact == keep:
             delete(folder)
-        else:
-            intact += is_intact(folder)
+            continue
+        with suppress(DamagedCheckpointError):
+            verify_files(folder)
+            intact += 1
 
 
 def _fill(folder: Path, tensors: Groups, records: Mapping[str, Mapping[str, Any]]) -> None:

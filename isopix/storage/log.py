@@ -9,10 +9,11 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from isopix.storage.atomic import fsync_folder, open_file, parse_json, read_regular, report_disk_full
+from isopix.core.files import open_file, read_regular
+from isopix.storage.atomic import fsync_folder, parse_json, report_disk_full
 from isopix.storage.result import Measurement
 
-MAX_LINE = 2**24  # bytes: a longer one is no record
+MAX_LINE, MAX_BYTES = 2**24, 2**31  # a longer line is no record, and a larger file no log
 Whole = Annotated[int, Field(ge=0, lt=2**63)]
 
 
@@ -23,7 +24,7 @@ class RunLog:
         self.path = path
         self._file = open_file(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW)
         fsync_folder(path.parent)
-        self._truncate(read_regular(path, follow_links=False).rfind(b"\n") + 1)
+        self._truncate(read_regular(path, MAX_BYTES, os.O_NOFOLLOW).rfind(b"\n") + 1)
 
     def write(self, record: dict[str, Any]) -> None:
         """Write a line without buffering; raises ValueError on nan, RuntimeError on a full disk."""
@@ -73,7 +74,7 @@ def iterate_log(path: Path, kind: str) -> Iterator[dict[str, Any]]:
 
 def _lines(path: Path, containing: bytes = b"") -> Iterator[tuple[int, dict[str, Any] | None]]:
     start = 0
-    with BufferedReader(open_file(path, os.O_RDONLY | os.O_NOFOLLOW)) as file:
+    with BufferedReader(open_file(path, os.O_NOFOLLOW, MAX_BYTES)) as file:
         while line := file.readline(MAX_LINE):
             if containing in line and line.endswith(b"\n"):
                 yield start, _record(line)

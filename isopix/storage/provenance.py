@@ -1,14 +1,15 @@
 """Provenance of a run or a file in it: device, versions, commit and command; hashes of files and content."""
 
 import hashlib
+import math
 import os
 import subprocess
 import sys
 import uuid
-from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
+from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from isopix.core.version import __version__
 
 CHECKOUT = Path(__file__).parents[2]
 DIGEST_BYTES = 16
-BLOCK = 2**18  # bytes that are read at a time
+BLAKE2B = partial(hashlib.blake2b, digest_size=DIGEST_BYTES)
 
 
 def environment(runtime: Mapping[str, Any]) -> dict[str, Any]:
@@ -76,7 +77,7 @@ def git_commit(checkout: Path) -> str | None:
 
 def hash_bytes(*pieces: bytes) -> str:
     """Return the blake2b hash of the pieces, each preceded by its length, so that their borders count."""
-    state = hashlib.blake2b(digest_size=DIGEST_BYTES)
+    state = BLAKE2B()
     for piece in pieces:
         state.update(len(piece).to_bytes(8, "little"))
         state.update(piece)
@@ -85,14 +86,21 @@ def hash_bytes(*pieces: bytes) -> str:
 
 def hash_files(files: Mapping[str, Path]) -> dict[str, str]:
     """Return the hash of each file's content by name; in threads, because hashing releases the GIL."""
-    with ThreadPoolExecutor() as pool:
-        return dict(zip(files, pool.map(_hash_text, files.values()), strict=True))
+    with ThreadPool() as pool:  # whose end does not wait for a large file, so that a stop signal does not
+        digests = pool.map(hash_file, map(str, files.values()))
+    return dict(zip(files, map(_text, digests), strict=True))
 
 
 def hash_tree(files: Mapping[str, Path]) -> str:
     """Return one hash of the names and contents of files."""
-    hashes = hash_files(files).items()
-    return hash_bytes(*(f"{name}/{digest}".encode("utf-8", "surrogateescape") for name, digest in hashes))
+    return hash_digests(hash_files(files).items())
+
+
+def hash_digests(named: Iterable[tuple[str, bytes | str]]) -> str:
+    """Return one hash of the names of files and of what `hash_file` returns of each."""
+    return hash_bytes(
+        *(f"{name}/{_text(digest)}".encode("utf-8", "surrogateescape") for name, digest in named)
+    )
 
 
 def sha256_of(path: Path) -> str:
@@ -101,20 +109,17 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def hash_file(path: str) -> bytes | str:
-    """Return the hash of a file's content, or in words why there is none."""
+def hash_file(path: str, limit: float = math.inf) -> bytes | str:
+    """Return the hash of a file's content, or in words why there is none; above the limit, its size."""
     if not os.path.isfile(path):  # noqa: PTH113  a Path for each of millions of files takes longer
         return "not a regular file"
-    state = hashlib.blake2b(digest_size=DIGEST_BYTES)
     try:
         with open(path, "rb", buffering=0) as file:  # noqa: PTH123
-            while block := file.read(BLOCK):
-                state.update(block)
+            size = os.fstat(file.fileno()).st_size
+            return hashlib.file_digest(file, BLAKE2B).digest() if size <= limit else f"{size} bytes"
     except OSError as error:
         return f"unreadable: {error.strerror}"
-    return state.digest()
 
 
-def _hash_text(path: Path) -> str:
-    digest = hash_file(str(path))
+def _text(digest: bytes | str) -> str:
     return digest if isinstance(digest, str) else digest.hex()

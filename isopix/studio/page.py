@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any, get_args
 
 import gradio as gr
+from starlette.middleware import Middleware
 
-from isopix.data.decode import MAX_BYTES
 from isopix.generate.results import Order, Passes
-from isopix.studio.panel import ImagePanel, build_image_panel
+from isopix.studio.guard import MAX_FILE, Guard
+from isopix.studio.panel import CANVAS, ImagePanel, build_image_panel
 from isopix.studio.run import Ability, ChosenImage, OpenedRun, hidden_part, image_of
 from isopix.studio.views import (
     attention_tiles,
@@ -41,7 +42,7 @@ def build_page(runs: Sequence[OpenedRun]) -> Any:
     return page
 
 
-def start_page(page: Any, *, host: str, port: int | None, browser: bool) -> str:
+def start_page(page: Any, *, host: str, port: int | None, browser: bool, uploads: Path) -> str:
     """Serve the page at this port, or the next free one, and return its URL. Raises OSError if taken."""
     _, url, _ = page.queue(default_concurrency_limit=None).launch(
         server_name=host,
@@ -53,7 +54,8 @@ def start_page(page: Any, *, host: str, port: int | None, browser: bool) -> str:
         ssr_mode=False,
         enable_monitoring=False,
         footer_links=[],
-        max_file_size=MAX_BYTES,
+        max_file_size=MAX_FILE,
+        app_kwargs={"middleware": [Middleware(Guard, uploads=uploads)]},
         theme=studio_theme(),
         css_paths=CSS,
     )
@@ -170,7 +172,7 @@ def _connect(start: Any, stop: Any, compute: Compute, given: list[Any], result: 
 
 
 def _completed(
-    runs: Sequence[OpenedRun], chosen: ChosenImage | None, editor: Any, shape: str, *values: Any
+    runs: Sequence[OpenedRun], chosen: ChosenImage | None, layers: Any, shape: str, *values: Any
 ) -> Iterator[str]:
     each, temperature, top_k, seed, order, iterations = values
     settings = {"each": int(each), "temperature": float(temperature), "top_k": int(top_k or 0) or None}
@@ -180,7 +182,7 @@ def _completed(
         title, shown = run.name if len(runs) > 1 else "", ""
         try:
             image = image_of(run, chosen)
-            for frame in completion_frames(run, image, hidden_part(shape, editor), settings):
+            for frame in completion_frames(run, image, hidden_part(shape, layers), settings):
                 step = f"step {frame.done:,} of {frame.total:,}"
                 note = note_html(frame.note if frame.done == frame.total else step)
                 shown = tiles_html(frame.tiles, title=title) + note
@@ -225,14 +227,13 @@ def _attention(runs: Runs, panel: ImagePanel) -> None:
         image = image_of(runs[name], chosen)
         yield tiles_html(attention_tiles(runs[name], image, int(row or 0), int(column or 0)))
 
-    def locate(name: str, picture: Any, event: gr.SelectData) -> tuple[int, int]:
-        (rows, cols), (height, width) = runs[name].size, picture.shape[:2]
-        x, y = event.index
-        return int(y * rows / height), int(x * cols / width)
+    def locate(name: str, event: gr.SelectData) -> tuple[int, int]:
+        (x, y), scale = event.index, max(runs[name].size) / CANVAS
+        return int(y * scale), int(x * scale)
 
     given = [panel.run, panel.chosen, row, column]
     clicked = panel.pointer.select(
-        locate, [panel.run, panel.pointer], [row, column], show_progress="hidden", api_visibility="private"
+        locate, panel.run, [row, column], show_progress="hidden", api_visibility="private"
     )
     clicked.then(_calm(compute), given, result, **QUEUED)
     start.click(_calm(compute), given, result, **QUEUED)

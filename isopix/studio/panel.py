@@ -78,7 +78,7 @@ def build_image_panel(runs: Sequence[OpenedRun]) -> tuple[ImagePanel, Callable[[
 def _editor(run: OpenedRun, picture: Pixels | None) -> Any:
     rows, cols = run.size
     scale = CANVAS / max(rows, cols)
-    return gr.ImageEditor(
+    editor = gr.ImageEditor(
         picture,
         label="Paint what to hide",
         type="numpy",
@@ -94,6 +94,10 @@ def _editor(run: OpenedRun, picture: Pixels | None) -> Any:
         elem_id="editor",
         elem_classes="pixelated",
     )
+    # Its value is the files of its painted layers: gradio would decode them, and others, of any size.
+    editor.preprocess = lambda value: [Path(each.path) for each in value.layers] if value else []
+    editor.accept_blobs = None  # images that would be kept in memory
+    return editor
 
 
 def _connect(runs: dict[str, OpenedRun], panel: ImagePanel, others: tuple[Any, Any, Any]) -> None:
@@ -112,7 +116,9 @@ def _connect(runs: dict[str, OpenedRun], panel: ImagePanel, others: tuple[Any, A
         return show(name, ChosenImage(pixels, event.index), before)
 
     def drop(name: str, path: str, before: ChosenImage | None) -> tuple[Any, ...]:
-        return show(name, ChosenImage(Path(path).read_bytes()), before)
+        content = Path(path).read_bytes()
+        Path(path).unlink()  # it counts as an upload as long as it is there
+        return show(name, ChosenImage(content), before)
 
     outputs = [panel.chosen, panel.editor, panel.pointer, message]
     options: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}

@@ -1,11 +1,11 @@
 """A run as the page uses it: its model, its test images, what it can do, and what is hidden of an image."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 from isopix.analysis.attention_analyses import AttentionMaps
 from isopix.analysis.scores import require_scores
 from isopix.core.device import DeviceLike
+from isopix.core.files import read_regular
 from isopix.core.types import AnyNumber, Images
+from isopix.data.decode import MAX_PIXELS, opened_image
 from isopix.generate.mask import MaskLike
 from isopix.pretrained.images import DataLike, select_split
 from isopix.pretrained.model import PretrainedModel
@@ -130,11 +132,18 @@ def image_of(run: OpenedRun, chosen: ChosenImage | None) -> Images:
     return run.model.preprocess([chosen.content])
 
 
-def hidden_part(shape: str, editor: Mapping[str, Any] | None) -> MaskLike:
-    """Return the mask of a shape, or bool [H W] of what is painted on the editor's RGBA layers, enlarged."""
+def hidden_part(shape: str, layers: Sequence[Path]) -> MaskLike:
+    """Return the mask of a shape, or bool [H W] of where a layer, enlarged, is not transparent.
+
+    Raises ValueError for an empty canvas, and for layers of more than MAX_PIXELS together.
+    """
     if shape != PAINTED:
         return SHAPES[shape]
-    painted = np.any([layer[..., 3] for layer in (editor or {}).get("layers") or ()], 0)
+    painted, left = np.zeros(1, bool), MAX_PIXELS
+    for layer in layers:
+        with opened_image(read_regular(layer), left) as image:
+            painted = painted | (np.asarray(image.convert("RGBA"))[..., 3] > 0)
+            left -= painted.size
     if not painted.any():
         raise ValueError("nothing is painted yet: paint over a part of the image, or choose a shape to hide")
-    return np.asarray(painted)
+    return painted

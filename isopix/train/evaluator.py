@@ -11,7 +11,6 @@ from typing import Any, ClassVar, NamedTuple
 
 import torch
 
-from isopix.codecs.base import Codec
 from isopix.core.choices import Count
 from isopix.core.device import Precision, autocast
 from isopix.core.progress import track
@@ -164,9 +163,10 @@ def measure_baselines(
     for batch in code_batches(model, counted, seed):
         for each in (unigram, *fitted):
             each.fit(batch)
+    most = max(1, MAX_CODES // (codec.grid.positions * codec.num_codes * BATCH_SIZE)) * BATCH_SIZE
     records = {}
     for name, split in held_out.items():
-        images = _capped(split, codec)
+        images = split if len(split) <= most else split.select(torch.arange(most))
         for batch in code_batches(model, images, seed):
             for baseline in fitted:
                 baseline.update(batch)
@@ -175,11 +175,6 @@ def measure_baselines(
             numbers = {"images": len(images), "train_images": len(counted)}
             records[name] = {**numbers, "modes": unigram.modes, "nats": nats}
     return records
-
-
-def _capped(split: Split, codec: Codec) -> Split:
-    most = max(1, MAX_CODES // (codec.grid.positions * codec.num_codes * BATCH_SIZE)) * BATCH_SIZE
-    return split if len(split) <= most else split.select(torch.arange(most))
 
 
 def code_batches(model: PretrainModel, split: Split, seed: int) -> Iterator[MaskedCodes]:

@@ -149,16 +149,13 @@ def list_models() -> ShippedModels:
     from isopix.core.config import from_dict
     from isopix.runs.load import shipped_models
     from isopix.storage.atomic import read_json
+    from isopix.storage.cache import size_of
 
     found = [
-        {"name": name, "folder": folder, "size": _size(folder), **read_json(folder / "model.json")}
+        {"name": name, "folder": folder, "size": size_of(folder), **read_json(folder / "model.json")}
         for name, folder in shipped_models().items()
     ]
     return ShippedModels(models=tuple(from_dict(ShippedModel, each) for each in found))
-
-
-def _size(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 def _row(model: ShippedModel) -> list[str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from isopix.core.choices import Count, ExportFormat
+from isopix.core.files import read_regular
 from isopix.core.verb import verb
 from isopix.interop.results import ConversionResult, PublicationResult
 from isopix.storage.atomic import scratch_folder
@@ -162,7 +163,7 @@ def _grid(rows: int | None, cols: int | None) -> "Grid | None":
 def _names(file: PathLike | None) -> tuple[str, ...]:
     if file is None:
         return ()
-    names = tuple(filter(None, map(str.strip, Path(file).read_text(encoding="utf-8").splitlines())))
+    names = tuple(filter(None, map(str.strip, read_regular(Path(file)).decode().splitlines())))
     if len(names) < 2 or len(set(names)) < len(names):
         raise ValueError(f"{file} must name two or more different classes, one in each line")
     return names

@@ -13,7 +13,7 @@ from isopix.core.choices import NonNegative
 from isopix.core.text import expand_home
 from isopix.core.verb import verb
 from isopix.finetuning.results import EvaluationResult
-from isopix.runs.results import PublishedLoss, VerificationResult
+from isopix.runs.results import VerificationResult
 from isopix.studies.results import ComparisonResult
 from isopix.verbs import options
 
@@ -119,7 +119,6 @@ def _measured(
     uniform = math.log(codec.vocab_size) if loaded.recipe.model.head.categorical else None
     baselines = {} if uniform is None else {"uniform": uniform}
     measurement = replace(loaded.measure(images, "test"), baselines=baselines)
-    claim = published_loss(loaded.recipe, codec)
     return VerificationResult(
         recipe=loaded.recipe.name,
         step=loaded.step,
@@ -131,7 +130,7 @@ def _measured(
         precision=precision,
         loss_nats=metrics["loss_nats"],
         uniform_nats=uniform,
-        published=PublishedLoss(claim.value, claim.source, claim.protocol, claim.step) if claim else None,
+        published=published_loss(loaded.recipe, codec),
         measurement=measurement,
         warnings=measurement.warnings,
         **checked,

@@ -246,7 +246,7 @@ def open_studio(
 
         page = build_page(opened)
         try:
-            url = start_page(page, host=HOST, port=port, browser=browser)
+            url = start_page(page, host=HOST, port=port, browser=browser, uploads=Path(uploads))
             logger.info("studio: %s  (Ctrl-C stops it)", url)
             while True:
                 threading.Event().wait()

@@ -79,9 +79,9 @@ class Server:
 
 def newest_step(run: Path) -> int:
     """Return the step of the newest checkpoint, all of which must be intact; -1 without any."""
-    found = checkpoint.load_latest(run / "checkpoints")
-    assert found.damaged == []
-    return -1 if found.checkpoint is None else found.checkpoint.records["state"]["step"]
+    found, damaged = checkpoint.load_latest(run / "checkpoints", checkpoint.load_checkpoint)
+    assert damaged == []
+    return -1 if found is None else found.records["state"]["step"]
 
 
 def logged_step(run: Path) -> int:

@@ -74,12 +74,12 @@ def spoil(pair, folder, seed):
     shutil.copytree(pair, folder)
     victim = folder / "step-00000002"
     mutate(victim / name, chance)
-    found = checkpoint.load_latest(folder)
+    found, damaged = checkpoint.load_latest(folder, checkpoint.load_checkpoint)
     case = f"mutation {seed % len(MUTATIONS)} of {name} (seed {seed})"
-    assert found.checkpoint is not None, case
-    assert found.checkpoint.records["state"]["step"] == 1, f"{case} was not noticed"
-    assert [error.path for error in found.damaged] == [victim], case
-    reason = found.damaged[0].reason
+    assert found is not None, case
+    assert found.records["state"]["step"] == 1, f"{case} was not noticed"
+    assert [error.path for error in damaged] == [victim], case
+    reason = damaged[0].reason
     # A spoilt manifest may show as a file that it describes wrongly.
     suspects = PARTS if name == "manifest.json" else (name,)
     assert any(part in reason for part in suspects), f"{case}: {reason}"
@@ -115,10 +115,10 @@ def test_training_goes_on_beside_whatever_has_the_name_of_a_step(tmp_path, damag
     for each in {2, 3, step}:
         save(tmp_path, each)
     DAMAGES[damage](checkpoint.step_folder(tmp_path, step))
-    assert len(checkpoint.load_latest(tmp_path).damaged) == (step > 3)
+    assert len(checkpoint.load_latest(tmp_path, checkpoint.load_checkpoint)[1]) == (step > 3)
     save(tmp_path, 4)
     checkpoint.prune(tmp_path)
-    assert checkpoint.load_latest(tmp_path).checkpoint.records["state"]["step"] == 4
+    assert checkpoint.load_latest(tmp_path, checkpoint.load_checkpoint)[0].records["state"]["step"] == 4
     left = [checkpoint.step_folder(tmp_path, each) for each in {3, 4, max(step, 4)}]
     assert {*tmp_path.iterdir()} == {*left}
 

@@ -11,7 +11,7 @@ import torch
 
 import isopix as package
 from isopix.recipes import igpt
-from isopix.recipes.published import PublishedTestLoss
+from isopix.recipes.published import PublishedLoss
 from tests.smoke.conftest import QUICK, Run, done, refused
 from tests.unit.interop import bundles
 
@@ -98,7 +98,7 @@ def test_verify_names_a_changed_file_of_the_newest_checkpoint(exported: Run) -> 
 
 
 def test_the_loss_is_compared_with_the_published_one(imported: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    claim = PublishedTestLoss("igpt.digits", 2.5, "p", source="s", step=1000)
+    claim = PublishedLoss(2.5, "s", "p", step=1000)
     monkeypatch.setattr(igpt, "published_loss", lambda recipe, codec: claim)
     printed = json.loads(imported("verify", "run", *DIGITS, "--json")[1])
     assert printed["published"] == {"nats": 2.5, "source": "s", "protocol": "p", "step": 1000}

@@ -4,6 +4,7 @@ import importlib.util
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -27,7 +28,7 @@ needs_browser = pytest.mark.skipif(
 )
 
 
-def start(*words: object) -> tuple[subprocess.Popen[str], str]:
+def start(*words: object, **env: str) -> tuple[subprocess.Popen[str], str]:
     """Start the command, and return its process and the URL that it prints."""
     # A shell's background jobs ignore Ctrl-C, and their children, too.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -36,7 +37,7 @@ def start(*words: object) -> tuple[subprocess.Popen[str], str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        env=os.environ | {"PYTHONUNBUFFERED": "1"},
+        env=os.environ | {"PYTHONUNBUFFERED": "1"} | env,
     )
     signal.signal(signal.SIGINT, before)
     assert process.stdout
@@ -174,15 +175,35 @@ def test_users_do_not_mix_and_phones_do_not_scroll_sideways(page: Any, browser: 
     assert width == 360
 
 
+OTHERS = ("Host", "evil.example"), ("Origin", "http://evil.example"), ("Sec-Fetch-Site", "cross-site")
+
+
 @needs_gradio
-def test_ctrl_c_ends_it_at_once_and_a_taken_port_is_one_line(pristine: Path, isopix: Run) -> None:
+def test_it_answers_its_own_page_and_ctrl_c_ends_it(pristine: Path, isopix: Run, tmp_path: Path) -> None:
+    import httpx  # noqa: PLC0415  of gradio
+
+    def upload(size: int, *other: tuple[str, str]) -> int:
+        options = {"files": {"files": bytes(size)}, "headers": other, "timeout": 60}
+        return httpx.post(f"{url}gradio_api/upload", **options).status_code
+
     port = free_port()
-    process, url = start(pristine / "ar", "--port", port)
+    process, url = start(pristine / "ar", "--port", port, TMPDIR=str(tmp_path))
     assert url == f"http://127.0.0.1:{port}/"
     code, _, err = isopix("studio", str(pristine / "ar"), "--port", str(port), "--no-browser")
     assert code == 1
     assert err.splitlines()[-1].startswith(f"isopix: port {port}: address already in use; choose another")
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.2", port))  # as it listens on one address
+    for other in OTHERS:
+        pages = [httpx.get(url + path, headers=[other]) for path in ("", "config", "gradio_api/heartbeat/a")]
+        assert {*(each.status_code for each in pages), upload(1, other)} == {403}
+    assert (upload(1), upload(2**26 + 1)) == (200, 413)
+    [uploads] = tmp_path.glob("*isopix-studio*")
+    (uploads / "sparse").touch()
+    os.truncate(uploads / "sparse", 2**28)
+    assert upload(1) == 403
     end_at_once(process)
+    assert not uploads.exists()
 
 
 @needs_browser

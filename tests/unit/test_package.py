@@ -14,7 +14,7 @@ import isopix
 took = time.perf_counter() - before
 assert took < 0.3, took
 assert "torch" not in sys.modules and "numpy" not in sys.modules
-assert set(isopix.__all__) <= set(dir(isopix))
+assert {"pretrain", "probe", "load"} < set(isopix.__all__) <= set(dir(isopix))
 assert isopix.load and "torch._dynamo" not in sys.modules  # the compiler, which takes a second
 """
 

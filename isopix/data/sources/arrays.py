@@ -12,6 +12,7 @@ import numpy as np
 from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
+from isopix.core.files import regular
 from isopix.core.text import naming
 from isopix.data.decode import MAX_PIXELS
 from isopix.data.sources.base import (
@@ -27,6 +28,7 @@ from isopix.data.sources.base import (
     with_class_names,
 )
 from isopix.data.sources.split_names import by_split, split_of, words_of
+from isopix.storage.arrays import read_arrays
 from isopix.storage.provenance import hash_files, hash_tree
 
 CLASS_NAMES = "class_names"  # an array of an .npz file
@@ -43,7 +45,7 @@ def read_npz(path: Path, options: ReadOptions) -> Source:
     """Read the arrays x_train and y_train, or train_images and train_labels, and so on (`by_split`); or x
     and y; and class_names. Images are uint8 [n H W], [n H W 1], [n H W 3] or [n H W 4], or uint16 [n H W].
     """
-    with naming(f"dataset file {path}"), np.load(path, allow_pickle=False) as arrays:
+    with naming(f"dataset file {path}"), np.load(regular(path), allow_pickle=False) as arrays:
         pairs = _pairs_of_arrays(arrays.files)
         found = by_split(pairs, path, options.splits)
         splits = {
@@ -143,10 +145,11 @@ def _palette_beside(path: Path) -> Path | None:
 
 
 def _color_table(path: Path) -> ColorTable:
-    with naming(f"palette file {path}"), path.open("rb") as file:
-        loaded = np.load(file, allow_pickle=False)
-        is_array = isinstance(loaded, np.ndarray)
-        colors = (loaded.astype(np.float64) + 1) * 127.5 if is_array else loaded["colors"].astype(np.float64)
+    arrays = read_arrays(path)
+    with naming(f"palette file {path}"):
+        colors = arrays["" if "" in arrays else "colors"].astype(np.float64)
+        if "" in arrays:
+            colors = (colors + 1) * 127.5
         if colors.ndim != 2 or colors.shape[1] != 3 or not (colors.min() >= 0 and colors.max() <= 255):
             raise ValueError("it has no colors [K 3] in the range of bytes")
     return np.rint(colors).astype(np.uint8)
@@ -184,7 +187,7 @@ def _code_labels(file: Path, count: int) -> NDArray[np.integer[Any]]:
 
 def _numbers(file: Path) -> NDArray[Any]:
     with naming(f"dataset file {file}"):
-        return np.asarray(np.load(file, mmap_mode="r", allow_pickle=False))
+        return np.asarray(np.load(regular(file), mmap_mode="r", allow_pickle=False))
 
 
 READERS["npz"] = Reader(lambda path: path.suffix.lower() == ".npz", read_npz)

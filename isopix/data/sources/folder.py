@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
+from isopix.core.files import MAX_BYTES
 from isopix.core.text import normal_form
 from isopix.data.decode import image_suffixes
-from isopix.data.file_hashes import hash_names
 from isopix.data.sources.base import (
     READERS,
     SPLIT_NAMES,
@@ -20,7 +20,7 @@ from isopix.data.sources.base import (
     SplitName,
     with_class_names,
 )
-from isopix.data.sources.entries import entries_below, suffix_of, unread_files
+from isopix.data.sources.files import entries_below, hash_names, suffix_of, unread_files
 from isopix.data.sources.labels import METADATA, read_metadata
 from isopix.data.sources.split_names import READINGS, NamedSplits, by_split, named_split, splits_named
 
@@ -69,7 +69,7 @@ def read_folder(root: Path, options: ReadOptions) -> Source:
             root.resolve().name,
             {split: _folder_split(root, *each) for split, each in images.items()},
             classes=(),
-            content_hash=hash_names(root, names, options.index),
+            content_hash=hash_names(root, names, options.index, MAX_BYTES),
             has_columns=options.label_column is not None and bool(metadata),
             notes=tuple(notes),
         )
@@ -79,7 +79,8 @@ def read_folder(root: Path, options: ReadOptions) -> Source:
 def read_image(path: Path, options: ReadOptions) -> Source:
     """Read one image file."""
     split = _folder_split(path.parent, [path.name], [None])
-    return with_class_names(Source(path.name, {"train": split}, (), hash_names(path.parent, [path.name])))
+    content_hash = hash_names(path.parent, [path.name], limit=MAX_BYTES)
+    return with_class_names(Source(path.name, {"train": split}, (), content_hash))
 
 
 def is_image(name: str) -> bool:

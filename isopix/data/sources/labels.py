@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import csv, types
 
+from isopix.core.files import MAX_BYTES, regular
 from isopix.core.text import count_of, naming, normal_form
 from isopix.data.sources.split_names import SPLIT_COLUMNS, SplitReading, require_one_split
 
@@ -80,7 +81,8 @@ def read_metadata(
     values = csv.ConvertOptions(null_values=[""], strings_can_be_null=True)
     for file in files:
         with naming(f"file {root / file}"):
-            table = csv.read_csv(root / file, None, csv.ParseOptions(newlines_in_values=True), values)
+            source = regular(root / file, MAX_BYTES)
+            table = csv.read_csv(source, None, csv.ParseOptions(newlines_in_values=True), values)
             for column in SPLIT_COLUMNS & {*table.column_names} if reading == "auto" else ():
                 require_one_split(f"column '{column}'", table[column].to_pylist())
             if missing := {label, image}.difference(table.column_names):

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from isopix.core.files import regular
 from isopix.core.text import naming
 from isopix.data.decode import RawImage
 from isopix.data.sources.base import (
@@ -165,7 +166,7 @@ def _features(table: ColumnTable) -> dict[str, dict[str, Any]]:
 
 def _parquet(path: Path) -> ColumnTable:
     where = f"Parquet file {path}"
-    with naming(where), pq.ParquetFile(path) as file:
+    with naming(where), pq.ParquetFile(regular(path)) as file:
         groups = [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)]
         schema = file.schema_arrow
     ends = np.cumsum(groups, dtype=np.int64)
@@ -189,7 +190,7 @@ def open_arrow(path: Path) -> ColumnTable:
     """Map a file into memory; only what is used of it is read."""
     where = f"Arrow file {path}"
     with naming(where):
-        file = pa.memory_map(str(path))
+        file = pa.memory_map(str(regular(path)))
         table = pa.ipc.open_stream(file).read_all()
         file.seek(max(0, file.size() - len(END)))
         if file.read() != END:

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from isopix.core.files import MAX_BYTES, open_file, read_regular, regular
 from isopix.core.text import naming
-from isopix.data.decode import MAX_BYTES, PACKAGES, image_suffixes
+from isopix.data.decode import PACKAGES, image_suffixes
 from isopix.data.sources.base import (
     READERS,
     Reader,
@@ -30,7 +31,6 @@ from isopix.data.sources.base import (
 from isopix.data.sources.folder import has_images
 from isopix.data.sources.labels import LABEL_NAMES, label_of
 from isopix.data.sources.split_names import require_one_split
-from isopix.storage.atomic import read_regular
 
 CLASS_NAMES = "classnames.txt"  # beside the shards, one a line, as CLIP benchmark's datasets have it
 TAR_NAME = re.compile(r"[^.].*\.(tar|tar\.gz|tgz|tar\.bz2|tar\.xz|tar\.zst)", re.IGNORECASE)
@@ -86,7 +86,7 @@ def _shard(path: Path, options: ReadOptions) -> SourceSplit:
             require_one_split("it", {name[: name.rfind("/") + 1] for name in names})
 
     def read_range(start: int, stop: int) -> Iterator[bytes]:
-        with naming(f"tar file {path}"), path.open("rb") as file:
+        with naming(f"tar file {path}"), open_file(path) as file:
             for i in range(start, stop):
                 size = min(sizes[i], MAX_BYTES + 1)  # decoding refuses what is larger
                 content = os.pread(file.fileno(), size, starts[i])
@@ -100,7 +100,7 @@ def _shard(path: Path, options: ReadOptions) -> SourceSplit:
 def _open(path: Path) -> tarfile.TarFile:
     if not path.name.lower().endswith(".tar"):
         raise ValueError("it is compressed; decompress it, as with gunzip")
-    return tarfile.open(path, "r:")
+    return tarfile.open(regular(path), "r:")
 
 
 def _members(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
@@ -162,6 +162,8 @@ def _parsed(archive: tarfile.TarFile, member: tarfile.TarInfo, parse: Callable[[
     file = archive.extractfile(member)
     assert file is not None, "it is a regular file"
     with naming(f"file '{member.name}'"):
+        if member.size > MAX_BYTES:
+            raise ValueError(f"it has {member.size:,} bytes, above the limit of {MAX_BYTES:,}")
         return parse(file.read().decode().strip())
 
 

@@ -2,9 +2,9 @@
 
 import abc
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import field
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import torch
 from einops import rearrange
@@ -25,9 +25,7 @@ class Block(nn.Module, abc.ABC):
     supports_cache: ClassVar[bool] = False  # `forward_cached`, if it is causal
 
     norm1: Norm  # the first norm
-    if TYPE_CHECKING:
-
-        def __call__(self, tokens: Tokens) -> Tokens: ...
+    __call__: Callable[..., Tokens]
 
     @abc.abstractmethod
     def forward(self, tokens: Tokens) -> Tokens:

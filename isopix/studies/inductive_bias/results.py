@@ -4,13 +4,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from statistics import mean, stdev
+from statistics import mean
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field
 
 from isopix.core.choices import Pool
-from isopix.core.text import Table, format_duration
+from isopix.core.text import Table, format_duration, mean_and_std
 from isopix.runs.results import LRTrial
 from isopix.storage.result import Result
 
@@ -246,14 +246,14 @@ def _network_row(trials: Sequence[TrialResult]) -> list[str]:
     if not done:
         return [*[MISSING] * (4 + 2 * len(STUDY_POOLS)), count]
     accuracies = [
-        _spread([100 * getattr(trial.probes[pool], name).test_accuracy for trial in done], 1)
+        mean_and_std([100 * getattr(trial.probes[pool], name).test_accuracy for trial in done], ".1f")
         for pool in done[0].probes
         for name in ("network", "untrained")
     ]
     layers = ["/".join(str(each.network.best_layer) for each in trial.probes.values()) for trial in done]
     rates = dict.fromkeys(f"{each.lr_trials[-1].lr:g}" for each in trials if each.trial)
     time = format_duration(mean(each.seconds for each in trials if each.trial))
-    losses = _spread([trial.loss for trial in done], 3)
+    losses = mean_and_std([trial.loss for trial in done], ".3f")
     return [losses, *accuracies, ", ".join(layers), ", ".join(rates), time, count]
 
 
@@ -264,11 +264,6 @@ def _bias_row(trials: Sequence[TrialResult]) -> list[str]:
     cells = [f"{mean(each[name][index] for each in measured):.{n}f}" for _, name, index, n in BIASES]
     errors = ("mean_absolute", "misplaced_fraction")
     return [*cells, *(f"{100 * mean(each['color_error'][name] for each in measured):.1f}" for name in errors)]
-
-
-def _spread(values: Sequence[float], digits: int) -> str:
-    std = f" ± {stdev(values):.{digits}f}" if len(values) > 1 else ""
-    return f"{mean(values):.{digits}f}{std}"
 
 
 def _signed(value: float) -> str:

@@ -164,10 +164,10 @@ class PaperProtocol(NamedTuple):
     """A table or figure of a paper, published and measured; `note` says what was chosen here."""
 
     name: str
+    rows: Rows
     units: Mapping[str, str]
     published: Sequence[TableRow]
-    note: str
-    rows: Rows
+    note: str = ""
     draw: Draw | None = None
 
     @property
@@ -186,18 +186,14 @@ class PaperProtocol(NamedTuple):
 _PROTOCOLS: dict[str, PaperProtocol] = {}
 
 
-def protocol(
-    name: str,
-    *,
-    units: Mapping[str, str],
-    published: Sequence[TableRow],
-    note: str = "",
-    draw: Draw | None = None,
-) -> Callable[[Rows], Rows]:
-    """Return a decorator that registers a function, whose docstring is the title, as the protocol `name`."""
+def protocol(name: str, **fields: Any) -> Callable[[Rows], Rows]:
+    """Return a decorator that registers a function, whose docstring is the title, as the protocol `name`.
+
+    `fields` are the other ones of `PaperProtocol`.
+    """
 
     def decorate(rows: Rows) -> Rows:
-        _PROTOCOLS[name] = PaperProtocol(name, units, published, note, rows, draw)
+        _PROTOCOLS[name] = PaperProtocol(name, rows, **fields)
         return rows
 
     return decorate

@@ -39,6 +39,8 @@ def test_the_interval_of_an_accuracy_is_wilsons() -> None:
     assert stats.accuracy_interval(torch.ones(1, 6).bool(), torch.zeros(6).long()) == [
         stats.wilson_interval(1.0, 1)
     ]
+    unequal = stats.resample_counts(6, 100, generator(0, "resamples"), torch.tensor([0, 0, 0, 1, 1, 2]))
+    assert stats.percentile_interval(torch.ones(1, 6), unequal) == (1, 1)
 
 
 @pytest.mark.parametrize("easy", [0.6, 0.97])

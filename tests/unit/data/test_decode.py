@@ -143,6 +143,23 @@ def test_samples_that_make_dark_images_are_noted_and_those_of_8_bits_refused() -
             range_note([black])
 
 
+def _scans(count: int, comment: bytes = b"", end: bytes = b"") -> bytes:
+    """A progressive JPEG of so many scans, with a comment before them and bytes after its end."""
+    content = _encode(Image.fromarray(GRAY), "JPEG", progressive=True)
+    last, marker = content.rindex(b"\xff\xda"), b"\xff\xfe" + (len(comment) + 2).to_bytes(2)
+    again = content[last:-2] * (count - content.count(b"\xff\xda"))
+    return content[:2] + marker + comment + content[2:-2] + again + b"\xff\xd9" + end
+
+
+def test_a_jpeg_of_many_scans_is_refused_and_what_only_looks_like_scans_is_not_counted() -> None:
+    many = b"\xff\xda\0\2" * 600
+    for content in (_scans(500), _scans(9, comment=many), _scans(9, end=many)):
+        assert decode_image(content, decode.NEVER_REDUCED).size == (6, 9)
+    for content in (_scans(501), _scans(4000), _scans(501, comment=b"\xff\xd9"), b"\xff\xd8" + many):
+        with pytest.raises(ValueError, match="more than 500 scans"):
+            decode_image(content, 1)
+
+
 @pytest.mark.parametrize("kind", [b"zTXt", b"iCCP"])
 def test_a_png_with_a_long_text_or_profile_is_read_and_stays_upright(kind: bytes) -> None:
     text = _chunk(kind, b"long\0\0" + zlib.compress(bytes(2_000_000)))

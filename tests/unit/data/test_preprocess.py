@@ -1,6 +1,10 @@
 """The stream of preprocessed images, and the box and resizing of each."""
 
+import os
+import signal
+import threading
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,12 +18,14 @@ from isopix.data.preprocess import (
     PreprocessConfig,
     PreprocessedImage,
     crop_box,
+    map_images,
     preprocess,
     resize,
     resize_shorter_side,
     to_chw,
 )
 from isopix.data.sources.base import SourceSplit
+from isopix.storage import provenance
 from tests.unit.data.shards import encoded
 
 HOW = PreprocessConfig(rows=8, cols=8, resample="area")
@@ -34,6 +40,19 @@ def _results(images: list[bytes], how: PreprocessConfig = HOW) -> list[Preproces
 
 def _pixels(images: list[bytes], how: PreprocessConfig = HOW) -> list[bytes]:
     return [each.image.tobytes() for each in _results(images, how) if isinstance(each, PreprocessedImage)]
+
+
+def test_a_stop_signal_waits_for_no_image_and_no_hash(monkeypatch: pytest.MonkeyPatch) -> None:
+    free, waited = threading.Event(), list[bool]()
+    work = lambda *job: waited.append(not free.wait(60))  # noqa: E731
+    monkeypatch.setattr(provenance, "hash_file", work)
+    images = map_images(iter([b""] * 300), work, lambda job: job, kept_bytes=1)
+    for start in (lambda: next(images), lambda: provenance.hash_files({"a": Path("a")})):
+        threading.Timer(0.5, os.kill, [os.getpid(), signal.SIGINT]).start()
+        with pytest.raises(KeyboardInterrupt):
+            start()
+        assert not waited
+    free.set()
 
 
 def test_images_keep_their_order_across_threads() -> None:

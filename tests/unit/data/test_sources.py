@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from isopix.data import file_hashes
 from isopix.data.decode import RawImage, decode_image, read_content
+from isopix.data.sources import files as file_hashes
 from isopix.data.sources.base import (
     ReadOptions,
     Source,
@@ -203,7 +203,9 @@ def test_only_files_that_changed_are_read_again(tmp_path: Path, monkeypatch: pyt
     """Also after the index was damaged; the hash is that of the tree, which needs no index."""
     root, index = tmp_path / "set", tmp_path / "files.sqlite"
     read, opened = file_hashes.hash_file, list[str]()
-    monkeypatch.setattr(file_hashes, "hash_file", lambda path: opened.append(Path(path).name) or read(path))
+    monkeypatch.setattr(
+        file_hashes, "hash_file", lambda path, _: opened.append(Path(path).name) or read(path)
+    )
 
     def files_read(*names: str) -> list[str]:
         opened.clear()

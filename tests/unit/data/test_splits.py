@@ -7,14 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isopix.data.splits import Split, held_out_indices, split_sizes
+from isopix.data.splits import Split, held_out_indices
 from tests.unit.data.shards import noise, whole
-
-
-def test_split_sizes_are_those_of_the_paper() -> None:
-    assert split_sizes(50_000, 0.1) == (45_000, 5_000)
-    assert split_sizes(1_281_167, 0.04) == (1_229_920, 51_247)
-    assert (split_sizes(1, 0.1), split_sizes(7, 0.0)) == ((0, 1), (7, 0))
 
 
 def hashes(count: int, seed: int = 0) -> torch.Tensor:
@@ -31,6 +25,14 @@ def test_every_image_is_in_one_set_and_sets_have_about_their_share() -> None:
     assert all(bool((part.diff() > 0).all()) for part in (kept, validation, test))
     exact = held_out_indices(IMAGES, (0.1, 0.1), seed=2, exact=True)
     assert [len(part) for part in exact] == [8000, 1000, 1000]
+
+
+@pytest.mark.parametrize(("count", "fraction", "held_out"), [(50_000, 0.1, 5_000), (1_281_167, 0.04, 51_247)])
+def test_sizes_of_published_datasets_are_those_of_the_paper(
+    count: int, fraction: float, held_out: int
+) -> None:
+    kept, validation = held_out_indices(hashes(count), (fraction,), seed=0, exact=True)
+    assert (len(kept), len(validation)) == (count - held_out, held_out)
 
 
 def test_images_added_later_move_no_other() -> None:

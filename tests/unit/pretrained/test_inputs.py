@@ -150,7 +150,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "32-bit samples": (Image.new("I", (9, 9), 200), "32-bit samples of unknown range"),
     "bytes": (b"no image", "the image cannot be read: not a JPEG"),
     "a missing file": (["missing.png"], "missing.png cannot be read: No such file or directory"),
-    "a folder": (Path(), "cannot be read: not a regular file"),
+    "a folder": (Path(), "cannot be read: . is not a regular file"),
     "no name": ("", "expected an array, a PIL image or a file for each image, got ''"),
 }
 

@@ -20,7 +20,7 @@ from isopix.probing.config import ProbeConfig
 from isopix.recipes import igpt
 from isopix.reporting.page import read_runs, report_page
 from isopix.reporting.run_record import read_run
-from isopix.reporting.section import result_picture
+from isopix.reporting.section import result_panel, result_picture
 from isopix.reporting.summary import headline, model_card
 from isopix.runs.pretrain import save_data_sample
 from isopix.storage.result import Result
@@ -172,6 +172,14 @@ def test_a_picture_is_shown_with_its_caption(tmp_path: Path) -> None:
     assert len(images) == before + 1
     assert [each for each in images if each.get("width") == "32" and "4 samples" in str(each["alt"])]
     assert page.index("4 samples") < page.index("Runs and baselines")
+
+
+@pytest.mark.parametrize(("pixels", "size"), [(13400, 0), (1, 2**40)])
+def test_a_picture_that_is_too_large_is_a_note(tmp_path: Path, pixels: int, size: int) -> None:
+    Image.new("1", (pixels, pixels)).save(path := tmp_path / "sample.png")
+    os.truncate(path, size or path.stat().st_size)
+    [note] = result_panel(Result(call=call("sample")).saved(path), "a").notes
+    assert re.match(r"Note: the picture sample\.png is not shown: .*(pixels|bytes).* limit", note)
 
 
 def test_each_of_several_pictures_of_a_folder_is_its_own(tmp_path: Path) -> None:

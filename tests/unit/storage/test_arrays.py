@@ -20,6 +20,12 @@ from isopix.storage.result import Result
 VALUES = np.arange(4000, dtype=np.uint8).reshape(10, 400)
 
 
+def test_an_archive_of_more_than_the_limit_is_refused_before_it_is_unpacked(tmp_path: Path) -> None:
+    np.savez_compressed(tmp_path / "bomb.npz", a=np.zeros(2**20, np.uint8), b=np.zeros(2**20, np.uint8))
+    with pytest.raises(ValueError, match="arrays have 2,097,408 bytes, above the limit of 2,097,152"):
+        read_arrays(tmp_path / "bomb.npz", 2**21)
+
+
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
 def test_flipped_bytes_give_arrays_or_a_one_line_error(tmp_path: Path, save) -> None:
     path, draw = tmp_path / "some.npz", np.random.default_rng(0)

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+from pathlib import Path
 
 import pytest
 import safetensors.torch
@@ -47,10 +48,10 @@ def test_a_stop_signal_that_a_library_makes_an_error_of_is_no_damage(tmp_path, m
     save(tmp_path, 3)
     monkeypatch.setattr(safetensors.torch, "load_file", lambda path: int("half read"))
     with pytest.raises(checkpoint.DamagedCheckpointError):
-        checkpoint.load_latest(tmp_path)
+        checkpoint.load_latest(tmp_path, checkpoint.load_checkpoint)
     monkeypatch.setattr(signals._Process, "raised", signal.SIGTERM)
     with pytest.raises(signals.StopSignal):
-        checkpoint.load_latest(tmp_path)
+        checkpoint.load_latest(tmp_path, checkpoint.load_checkpoint)
 
 
 def test_a_checkpoint_of_a_step_is_replaced_by_a_newer_save(tmp_path):
@@ -58,6 +59,15 @@ def test_a_checkpoint_of_a_step_is_replaced_by_a_newer_save(tmp_path):
     checkpoint.save_checkpoint(folder, {}, {"state": {"step": 33}})
     assert checkpoint.load_checkpoint(folder).records == {"state": {"step": 33}}
     assert list(tmp_path.iterdir()) == [folder]
+
+
+def test_an_older_checkpoint_outlives_a_save_that_fails_at_its_end(tmp_path, monkeypatch):
+    folder, rename = save(tmp_path, 3), Path.rename
+    monkeypatch.setattr(Path, "rename", lambda path, to: 1 / 0 if to == folder else rename(path, to))
+    with pytest.raises(ZeroDivisionError):
+        checkpoint.save_checkpoint(folder, {}, {})
+    [kept] = tmp_path.iterdir()
+    assert checkpoint.load_checkpoint(kept).records == {**RECORDS, "state": {"step": 3}}
 
 
 @pytest.mark.parametrize(
@@ -80,9 +90,9 @@ def test_the_latest_step_is_found_by_its_number(tmp_path):
     for step in (9, 99_999_999, 100_000_000):
         save(tmp_path, step)
     (tmp_path / "step-none").mkdir()
-    found = checkpoint.load_latest(tmp_path)
-    assert found.checkpoint.records["state"]["step"] == 100_000_000
-    assert found.damaged == []
+    found, damaged = checkpoint.load_latest(tmp_path, checkpoint.load_checkpoint)
+    assert found.records["state"]["step"] == 100_000_000
+    assert damaged == []
 
 
 @pytest.mark.parametrize("ending", ["", "-replaced"])

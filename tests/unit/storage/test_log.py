@@ -39,6 +39,7 @@ def test_a_torn_last_line_is_not_read_and_cut_before_the_next_is_written(path):
 
 WRONG = ["{", "[]", "", "[" * 100_000, '{"kind": "train"}', '{"kind": "train", "step": true}']
 WRONG += ['{"kind": ["train"], "step": 3}', '{"kind": "train", "step": 3, "loss_nats": NaN}']
+WRONG += ['{"kind": "train", "step": 3, "images": 1, "seconds": 1.0}' + " " * log.MAX_LINE]
 
 
 @pytest.mark.parametrize("line", WRONG)
@@ -79,3 +80,11 @@ def test_lines_of_later_steps_are_dropped(path, step):
     writer.write({"kind": "note", "step": step, "text": "resumed"})
     writer.close()
     assert steps(path) == [*range(1, min(step, 5) + 1), step]
+
+
+def test_what_was_tested_at_a_later_step_is_dropped(path):
+    writer = log.RunLog(path)
+    writer.write({"kind": "note", "step": 2, "last_step": 6, "text": "of the best weights"})
+    writer.truncate_after(5)
+    writer.close()
+    assert steps(path) == [1, 2, 3, 4, 5]

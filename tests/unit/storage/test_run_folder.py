@@ -48,4 +48,5 @@ def test_locking_recovers_the_checkpoint_of_a_dead_process(run):
     left = run.checkpoints / f".tmp-step-00000002-999999999@{machine()}"
     checkpoint.save_checkpoint(left, {}, {"state": {"step": 2}})
     with run.lock():
-        assert checkpoint.load_latest(run.checkpoints).checkpoint.records["state"]["step"] == 2
+        newest = checkpoint.latest_folder(run.checkpoints)
+        assert checkpoint.load_checkpoint(newest).records["state"]["step"] == 2

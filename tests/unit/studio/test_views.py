@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from PIL import Image
 
 import isopix
 from isopix.analysis.neighbors import standardized
 from isopix.generate.complete import GRAY
 from isopix.objectives.objectives import NoObjective
+from isopix.studio import run as studio
 from isopix.studio.run import PAINTED, ChosenImage, OpenedRun, hidden_part, image_of, open_runs, pixels_of
 from isopix.studio.views import (
     Tile,
@@ -104,10 +106,18 @@ def test_the_visible_part_is_that_of_the_completions(opened: dict[str, OpenedRun
         assert (last.tiles[2].pixels == last.tiles[0].pixels)[~hidden].all()
 
 
-def test_what_is_painted_is_hidden(opened: dict[str, OpenedRun]) -> None:
-    layer = np.zeros((400, 400, 4), dtype=np.uint8)
-    layer[110:140, 260:301, 3] = 255  # rows 2, columns 5 to 6 of 8
-    mask, run = hidden_part(PAINTED, {"layers": [layer]}), opened["bert"]
+def layer(folder: Path, rows: slice, columns: slice) -> Path:
+    """A file of the editor: painted at these pixels."""
+    pixels = np.zeros((400, 400, 4), dtype=np.uint8)
+    pixels[rows, columns, 3] = 255
+    Image.fromarray(pixels).save(path := folder / f"{rows.start}.png")
+    return path
+
+
+def test_what_is_painted_is_hidden(opened: dict[str, OpenedRun], tmp_path: Path) -> None:
+    parts = (slice(110, 130), slice(260, 301)), (slice(120, 140), slice(270, 290))
+    layers = [layer(tmp_path, *each) for each in parts]  # rows 2, columns 5 to 6 of 8
+    mask, run = hidden_part(PAINTED, layers), opened["bert"]
     expected = torch.zeros(8, 8, dtype=torch.bool)
     expected[2, 5:7] = True
     frames = list(completion_frames(run, run.images[:1], mask, {"each": 1}))
@@ -116,11 +126,16 @@ def test_what_is_painted_is_hidden(opened: dict[str, OpenedRun]) -> None:
     assert not changed[~expected.numpy()].any()
 
 
-def test_an_empty_canvas_is_refused() -> None:
-    layer = np.zeros((40, 40, 4), dtype=np.uint8)
-    for editor in ({"layers": [layer]}, None):
-        assert "nothing is painted yet" in refusal(hidden_part, PAINTED, editor)
-    assert hidden_part("Lower half", {"layers": [layer]}) == "half"
+def test_an_empty_canvas_and_too_many_pixels_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for layers in ([layer(tmp_path, slice(0), slice(0))], []):
+        assert "nothing is painted yet" in refusal(hidden_part, PAINTED, layers)
+    assert hidden_part("Lower half", []) == "half"
+    layers = [layer(tmp_path, slice(row, 9), slice(9)) for row in (1, 2)]
+    assert len(hidden_part(PAINTED, layers)) == 400
+    monkeypatch.setattr(studio, "MAX_PIXELS", 2 * 400 * 400 - 1)
+    assert "400x400 pixels, above the limit of 159,999" in refusal(hidden_part, PAINTED, layers)
 
 
 def test_an_autoregressive_model_says_that_it_does_not_see_later_pixels(opened: dict[str, OpenedRun]) -> None:
