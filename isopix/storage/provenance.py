@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from functools import cache, partial
 from multiprocessing.pool import ThreadPool
@@ -87,13 +87,20 @@ def hash_bytes(*pieces: bytes) -> str:
 def hash_files(files: Mapping[str, Path]) -> dict[str, str]:
     """Return the hash of each file's content by name; in threads, because hashing releases the GIL."""
     with ThreadPool() as pool:  # whose end does not wait for a large file, so that a stop signal does not
-        return dict(zip(files, pool.map(_hash_text, files.values()), strict=True))
+        digests = pool.map(hash_file, map(str, files.values()))
+    return dict(zip(files, map(_text, digests), strict=True))
 
 
 def hash_tree(files: Mapping[str, Path]) -> str:
     """Return one hash of the names and contents of files."""
-    hashes = hash_files(files).items()
-    return hash_bytes(*(f"{name}/{digest}".encode("utf-8", "surrogateescape") for name, digest in hashes))
+    return hash_digests(hash_files(files).items())
+
+
+def hash_digests(named: Iterable[tuple[str, bytes | str]]) -> str:
+    """Return one hash of the names of files and of what `hash_file` returns of each."""
+    return hash_bytes(
+        *(f"{name}/{_text(digest)}".encode("utf-8", "surrogateescape") for name, digest in named)
+    )
 
 
 def sha256_of(path: Path) -> str:
@@ -114,6 +121,5 @@ def hash_file(path: str, limit: float = math.inf) -> bytes | str:
         return f"unreadable: {error.strerror}"
 
 
-def _hash_text(path: Path) -> str:
-    digest = hash_file(str(path))
+def _text(digest: bytes | str) -> str:
     return digest if isinstance(digest, str) else digest.hex()

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from isopix.data import file_hashes
 from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
+from isopix.data.sources import files as file_hashes
 from isopix.data.splits import Split
 from isopix.probing.config import ProbeConfig
 from isopix.probing.features import FeatureSource, read_splits

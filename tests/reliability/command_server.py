@@ -1,14 +1,13 @@
 """A process that has imported isopix and forks the real command line: a command starts in milliseconds.
 
 Reads lines of JSON from standard input: `words`, `folder` (the working directory), `output` (a file),
-`limit`, the bytes that a file of the command may have, or null, and `kill_in_save`, null or a pair: the
-command is killed so many seconds after so many files and folders of unfinished checkpoints were touched.
+and `kill_in_save`, null or a pair: the command is killed so many seconds after so many files and folders of
+unfinished checkpoints were touched.
 Answers with the process id of the command, and with its exit code at its end (-9: killed).
 """
 
 import json
 import os
-import resource
 import signal
 import sys
 import threading
@@ -42,16 +41,12 @@ def kill_when_saving(touched: int, delay: float) -> None:
     sys.addaudithook(hook)
 
 
-def command(
-    words: list[str], folder: str, limit: int | None, kill_in_save: tuple[int, float] | None, output: int
-) -> None:
+def command(words: list[str], folder: str, kill_in_save: tuple[int, float] | None, output: int) -> None:
     """Become the command, with a pipe for its output."""
     os.setsid()
     os.chdir(folder)
     os.dup2(output, 1)
     os.dup2(output, 2)
-    if limit is not None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
     if kill_in_save is not None:
         kill_when_saving(*kill_in_save)
     sys.stdout, sys.stderr = open(1, "w"), open(2, "w")  # noqa: SIM115

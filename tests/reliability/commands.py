@@ -48,22 +48,20 @@ class Server:
     def read(self) -> int:
         return int(self.process.stdout.readline())
 
-    def start(
-        self, *words: str, limit: int | None = None, kill_in_save: tuple[int, float] | None = None
-    ) -> int:
-        """Start a command, whose files may have `limit` bytes; returns its process id.
+    def start(self, *words: str, kill_in_save: tuple[int, float] | None = None) -> int:
+        """Start a command; returns its process id.
 
         With `kill_in_save` it dies so many seconds after so many files of unfinished checkpoints.
         """
-        job = {"words": words, "folder": str(self.folder), "output": str(self.output), "limit": limit}
+        job = {"words": words, "folder": str(self.folder), "output": str(self.output)}
         job["kill_in_save"] = kill_in_save
         self.process.stdin.write(json.dumps(job) + "\n")
         self.process.stdin.flush()
         return self.read()
 
-    def run(self, *words: str, limit: int | None = None) -> int:
+    def run(self, *words: str) -> int:
         """Run a command to its end; returns its exit code."""
-        self.start(*words, limit=limit)
+        self.start(*words)
         return self.read()
 
     @property

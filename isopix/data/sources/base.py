@@ -18,9 +18,8 @@ from isopix.core import choices
 from isopix.core.text import command_line, did_you_mean, normal_form, require_utf8, similar_paths
 from isopix.data.augment import AugmentationSpec
 from isopix.data.decode import RawImage
-from isopix.data.file_hashes import hash_names
 from isopix.data.formats import FORMATS, local_formats
-from isopix.data.sources.entries import entries_below, unread_files
+from isopix.data.sources.files import entries_below, hash_names, unread_files
 from isopix.data.sources.labels import class_keys, label_of
 from isopix.data.sources.split_names import SplitReading, by_split
 from isopix.storage.provenance import hash_bytes

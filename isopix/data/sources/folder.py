@@ -10,7 +10,6 @@ import numpy as np
 from isopix.core.files import MAX_BYTES
 from isopix.core.text import normal_form
 from isopix.data.decode import image_suffixes
-from isopix.data.file_hashes import hash_names
 from isopix.data.sources.base import (
     READERS,
     SPLIT_NAMES,
@@ -21,7 +20,7 @@ from isopix.data.sources.base import (
     SplitName,
     with_class_names,
 )
-from isopix.data.sources.entries import entries_below, suffix_of, unread_files
+from isopix.data.sources.files import entries_below, hash_names, suffix_of, unread_files
 from isopix.data.sources.labels import METADATA, read_metadata
 from isopix.data.sources.split_names import READINGS, NamedSplits, by_split, named_split, splits_named
 

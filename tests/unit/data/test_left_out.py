@@ -13,7 +13,7 @@ from PIL import Image
 from isopix.data import decode
 from isopix.data.dataset import DataConfig, load_dataset
 from isopix.data.sources.base import Source
-from isopix.data.sources.entries import SYSTEM_NAMES
+from isopix.data.sources.files import SYSTEM_NAMES
 from isopix.verbs.data import data_show
 from tests.unit.data.refusal import refusal
 from tests.unit.data.shards import encoded, table

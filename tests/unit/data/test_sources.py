@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from isopix.data import file_hashes
 from isopix.data.decode import RawImage, decode_image, read_content
+from isopix.data.sources import files as file_hashes
 from isopix.data.sources.base import (
     ReadOptions,
     Source,

@@ -3,7 +3,6 @@
 import weakref
 from collections import Counter
 from dataclasses import replace
-from statistics import mean, stdev
 
 import numpy as np
 import pytest
@@ -16,12 +15,9 @@ from isopix.core.random import generator
 from isopix.core.types import Images
 from isopix.probing import baselines
 from isopix.probing.baselines import (
-    NUM_PERMUTATIONS,
     PixelComponents,
     probe_with_baselines,
     raw_pixels,
-    shuffle_labels,
-    shuffled_label_baseline,
 )
 from isopix.probing.config import ProbeConfig
 from isopix.probing.probe import FittedProbe, ProbeMethod, evaluate_probe, refit_on_validation, vote
@@ -29,30 +25,6 @@ from isopix.probing.results import LayerScore
 from isopix.probing.splits import FeatureSplit, FeatureSplits
 from isopix.storage.result import EnsembleAccuracy
 from tests.unit.probing.cases import CONFIG, CPU, METHOD, METHODS, easy, noise, run, standardize
-
-
-def test_shuffled_labels_are_the_same_labels_in_another_order() -> None:
-    splits = easy()
-    baseline = shuffle_labels(splits, seed=0)
-    for name in ("train", "validation"):
-        ours, theirs = getattr(baseline, name).labels, getattr(splits, name).labels
-        assert torch.equal(ours.bincount(), theirs.bincount())
-        assert torch.equal(getattr(baseline, name).features, getattr(splits, name).features)
-    assert torch.equal(baseline.test.labels, splits.test.labels)
-    orders = {tuple(shuffle_labels(splits, 0, i).train.labels.tolist()) for i in range(NUM_PERMUTATIONS)}
-    assert len(orders - {tuple(splits.train.labels.tolist())}) == NUM_PERMUTATIONS
-
-
-def test_the_interval_of_shuffled_labels_spans_permutations_and_resamples() -> None:
-    splits = easy()
-    alone = [run(shuffle_labels(splits, 0, number)).best for number in range(NUM_PERMUTATIONS)]
-    averaged = shuffled_label_baseline(splits, METHOD, CONFIG, device=CPU).best
-    between = stdev(score.test_accuracy for score in alone)
-    within = mean((score.interval[1] - score.interval[0]) ** 2 for score in alone) ** 0.5 / 2 / 1.96
-    half = 1.96 * (between**2 + within**2) ** 0.5
-    assert averaged.test_accuracy == pytest.approx(mean(score.test_accuracy for score in alone))
-    assert averaged.interval == pytest.approx((averaged.test_accuracy - half, averaged.test_accuracy + half))
-    assert averaged.fit["objective"] == pytest.approx(mean(score.fit["objective"] for score in alone))
 
 
 def test_one_networks_features_are_held_at_a_time() -> None:
@@ -150,17 +122,6 @@ def test_one_mask_is_the_single_prediction(method: ProbeMethod) -> None:
     assert replace(masked, ensemble=None) == plain
 
 
-def test_several_masks_vote() -> None:
-    splits, five = views(5), replace(CONFIG, mask_ensemble=5)
-    alone = [run(replace(splits, test=view, extra_views=())).best for view in splits.test_views]
-    score = run(splits, config=five).best
-    assert score.ensemble is not None
-    assert score.ensemble.single_mask == pytest.approx(sum(each.test_accuracy for each in alone) / 5)
-    assert score.test_accuracy > score.ensemble.single_mask
-    assert score.ensemble.mean_probability > score.ensemble.single_mask
-    assert score.val_accuracy == alone[0].val_accuracy
-
-
 def test_only_a_most_frequent_prediction_wins_and_ties_are_broken_evenly() -> None:
     draw = torch.Generator().manual_seed(3)
     predictions = torch.randint(4, (5, 200), generator=draw)
@@ -217,19 +178,3 @@ def test_a_refit_is_of_both_sets_on_their_common_scale(method: ProbeMethod) -> N
     splits = easy()
     _, score = best_and_refit(splits, method)
     assert score.test_accuracy == pytest.approx(correct_of(method, score, splits).mean())
-
-
-@each_method
-def test_what_was_selected_stays_in_a_refit_and_test_labels_select_nothing(method: ProbeMethod) -> None:
-    splits = easy()
-    flipped = replace(splits, test=replace(splits.test, labels=splits.test.labels.flip(0)))
-    (before, after), (_, other) = best_and_refit(splits, method), best_and_refit(flipped, method)
-    for each in (after, other):
-        for name in ("layer", "selected", "val_accuracy"):
-            assert getattr(each, name) == getattr(before, name)
-    assert after != before
-    assert other.fit == after.fit
-    noisy = replace(splits.test, features=splits.test.features + noise(splits.test))
-    views = replace(splits, extra_views=(noisy,))
-    _, voted = best_and_refit(views, method, replace(CONFIG, mask_ensemble=2))
-    assert voted.ensemble is not None

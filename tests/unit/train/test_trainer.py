@@ -105,16 +105,6 @@ class Steps(EvaluatorSpec):
         return evaluate
 
 
-def test_the_learning_rate_logged_and_used_is_the_schedules() -> None:
-    run = Run(RECIPE.updated(checkpoint_every=1))
-    epoch = run.batches.steps_per_epoch
-    factors = [RECIPE.train.schedule.factor(k, steps=12, epoch=epoch) for k in range(12)]
-    expected = [RECIPE.train.optimizer.lr * factor for factor in factors]
-    assert run.batches.steps_per_epoch == 5
-    assert run.numbers("train", "learning_rate") == pytest.approx(expected, rel=1e-12)
-    assert run.lrs[1:] == pytest.approx(expected, rel=1e-12)
-
-
 def test_the_held_out_loss_is_the_mean_over_images_and_not_over_batches() -> None:
     """Computed image by image from the logits, with masks from the documented seed of each batch of 16."""
     run = Run(RECIPE)

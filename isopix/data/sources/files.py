@@ -1,18 +1,28 @@
-"""Hashes of the files of a dataset, which are kept, so that only files that changed are read again."""
+"""The files of a dataset: what lies in its folder, what is not read, and hashes, which are kept, so that only
+files that changed are read again.
+"""
 
 import math
 import os
 import sqlite3
 import stat
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
 
 from isopix.core.progress import track
-from isopix.storage.provenance import hash_bytes, hash_file
+from isopix.data.decode import PACKAGES, image_suffixes
+from isopix.storage.provenance import hash_digests, hash_file
 
+# What systems and programs put into folders, beside hidden files; in lower case.
+SYSTEM_NAMES = {
+    *("@eadir", "@recycle", "#recycle", "$recycle.bin", "system volume information", "lost+found"),
+    *("__macosx", "__pycache__", "thumbs.db", "desktop.ini", "network trash folder", "temporary items"),
+    *("dataset_dict.json", "dataset_info.json", "state.json"),  # of the library `datasets`
+}
 # A file that is written twice within one tick of its time stamps looks the same after the second time, so
 # that younger ones are read again. File systems have ticks of up to 2 seconds (FAT).
 TICK = 2 * 10**9  # nanoseconds
@@ -21,13 +31,55 @@ FILES_PER_CHUNK = 64  # read by a thread at a time
 Stamp = tuple[int, int, int]  # size, and times of the last change of content and of status in ns
 
 
+def entries_below(folder: Path) -> Iterator[str]:
+    """Yield the paths of all files at any depth of a folder, and of its sub-folders with a slash at the end.
+
+    Hidden ones and those of systems are left out, and symlinks to folders that they are in.
+    """
+    for place, folders, files in os.walk(folder, onerror=_raise, followlinks=True):
+        here = Path(place)
+        prefix = "" if here == folder else f"{here.relative_to(folder).as_posix()}/"
+        walked = [each.resolve() for each in (here, *here.parents) if each.is_relative_to(folder)]
+        folders[:] = [each for each in folders if _is_visible(each) and not _is_above(here / each, walked)]
+        yield from (f"{prefix}{each}/" for each in folders)
+        yield from (prefix + each for each in files if _is_visible(each))
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
+def _is_visible(name: str) -> bool:
+    return not name.startswith(".") and name.lower() not in SYSTEM_NAMES
+
+
+def _is_above(link: Path, walked: Iterable[Path]) -> bool:
+    return link.is_symlink() and any(each.is_relative_to(link.resolve()) for each in walked)
+
+
+def suffix_of(name: str) -> str:
+    """Return what follows the last dot of a file's name, with the dot, in lower case."""
+    return os.path.splitext(name)[1].lower()  # noqa: PTH122  faster than a Path
+
+
+def unread_files(folder: Path, entries: Iterable[str], read: Iterable[str]) -> tuple[str, ...]:
+    """Return a note that counts, by suffix, the files of a folder that are not read; none if all are."""
+    unread = Counter(suffix_of(each) for each in entries if not each.endswith("/"))
+    unread -= Counter(map(suffix_of, read))
+    missing = {suffix: f" ({PACKAGES[suffix]})" for suffix in PACKAGES.keys() - image_suffixes()}
+    counts = [
+        f"{count:,} {suffix or 'without suffix'}{missing.get(suffix, '')}"
+        for suffix, count in sorted(unread.items(), key=lambda each: (-each[1], each[0]))
+    ]
+    return (f"files of {folder} that are not read: {', '.join(counts)}",) if counts else ()
+
+
 def hash_names(root: Path, names: Sequence[str], index: Path | None = None, limit: float = math.inf) -> str:
     """Return one hash of the names and contents of files below a folder.
 
     With a file `index`, only those are read again whose size or times differ, or that had just changed; those
     of more than `limit` bytes, which nobody reads, are not.
     """
-
     start, paths = time.time_ns(), [f"{root.resolve()}/{name}" for name in names]
     stamps = list(map(_stamp, paths))
     digests = _known(index, paths, stamps)
@@ -40,13 +92,8 @@ def hash_names(root: Path, names: Sequence[str], index: Path | None = None, limi
             count(done)
     old = [i for i in unread if isinstance(digests[i], bytes) and max(stamps[i][1:]) < start - TICK]
     _keep(index, [(os.fsencode(paths[i]), *stamps[i], digests[i]) for i in old])
-    return hash_bytes(
-        *(
-            os.fsencode(name) + b"/" + (digest.encode() if isinstance(digest, str) else digest.hex().encode())
-            for name, digest in zip(names, digests, strict=True)
-            if digest is not None
-        )
-    )
+    hashed = zip(names, digests, strict=True)
+    return hash_digests((name, digest) for name, digest in hashed if digest is not None)
 
 
 def _stamp(path: str) -> Stamp:
