@@ -3,6 +3,7 @@
 import platform
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -63,6 +64,12 @@ def printed(program: str) -> int:
 def test_freed_memory_is_used_again_without_new_pages() -> None:
     new_pages, reused = (printed(FAULTS.format(call=call)) for call in ("", "reuse_freed_memory()"))
     assert reused < new_pages / 2
+
+
+def test_the_memory_of_a_container_is_its_limit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "memory.max").write_text("1000000\n")
+    monkeypatch.setattr(device, "CGROUP_LIMITS", [tmp_path / "memory.max"])
+    assert device.total_memory(torch.device("cpu")) == 1_000_000
 
 
 def test_what_is_above_the_machines_memory_is_refused_with_what_fits(monkeypatch: pytest.MonkeyPatch) -> None:

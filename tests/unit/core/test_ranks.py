@@ -41,8 +41,9 @@ def test_a_rank_ends_after_its_output_and_exit_functions_without_the_interpreter
 
 
 PARENT = """
-import subprocess, sys
-code = "import time; from isopix.core.ranks import end_with_parent; end_with_parent(); print(); time.sleep(9)"
+import signal, subprocess, sys
+signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as below nohup
+code = "import time; from isopix.core.ranks import end_with_parent; end_with_parent(); print(); time.sleep(40)"
 subprocess.Popen([sys.executable, "-c", code], stdout=sys.stderr)
 sys.stdin.read()
 """
@@ -54,4 +55,4 @@ def test_a_rank_ends_once_its_parent_is_gone() -> None:
     with subprocess.Popen([sys.executable, "-c", PARENT], env=variables, **pipes) as parent:
         assert parent.stderr.readline() == b"\n"
         parent.kill()
-        assert parent.communicate(timeout=30)[1] == b""  # the pipe is closed by the end of the rank
+        assert parent.communicate(timeout=20)[1] == b""  # the pipe is closed by the end of the rank

@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from isopix.core import signals
 from isopix.core.signals import STOP_SIGNALS, Interrupted, StopSignal, exit_code, stop_requested, stopped_by
 
 WORKER = """
@@ -36,6 +37,7 @@ def test_a_signal_ends_the_run_after_its_step_and_a_second_ctrl_c_at_once(asking
 def test_a_second_notice_ends_it_at_once_but_the_one_that_follows_a_preemption():
     """Some clusters send SIGTERM first, and SIGUSR2 a while later."""
     with stop_requested() as request:
+        request._since -= 1  # it trains for a second already
         signal.raise_signal(signal.SIGTERM)
         signal.raise_signal(signal.SIGTERM)  # the same notice, repeated within half a second
         time.sleep(0.6)
@@ -45,6 +47,12 @@ def test_a_second_notice_ends_it_at_once_but_the_one_that_follows_a_preemption()
                 signal.raise_signal(second)
             assert (caught.value.signal, caught.value.at_once) == (second, True)
     assert request.signal is stopped_by() is signal.SIGTERM
+
+
+def test_a_signal_whose_exception_was_swallowed_stops_the_next_training(monkeypatch):
+    monkeypatch.setattr(signals._Process, "raised", signal.SIGTERM)
+    with stop_requested() as request:
+        assert request.signal is signal.SIGTERM
 
 
 def test_an_ignored_signal_stays_ignored():
@@ -63,7 +71,9 @@ def test_an_ignored_signal_stays_ignored():
 CONVERTED = """
 import os, signal, sys
 from isopix.core.signals import StopSignal, errors_as_stops, handle_stop_signals
+signal.signal(signal.SIGHUP, signal.SIG_IGN)
 handle_stop_signals()
+os.kill(os.getpid(), signal.SIGHUP)
 try:
     with errors_as_stops():
         try:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from isopix.codecs.palette_spec import PaletteSpec
+from isopix.core import device
 from isopix.core.types import Grid, Images
 from isopix.data.dataset import DataConfig
 from isopix.generate.complete import PartialCompletions, Prompt, complete_images, completion_steps
@@ -111,6 +112,13 @@ def test_masked_completions_have_the_frequencies_of_all_paths(order: Order, iter
     assert (
         chi_square(model, expected, hiding(0, 2, 3), Passes(order=order, iterations=iterations)) < 54
     )  # 26 degrees
+
+
+def test_completions_that_no_memory_holds_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = tiny(Autoregressive())
+    monkeypatch.setattr(device, "total_memory", lambda where: 5 * 2 * image(model).numel())
+    with pytest.raises(ValueError, match="not enough memory for 6 images; sample fewer; 5 fit"):
+        complete_images(model, Prompt(image(model), hiding(0, 2), 6), sampling=SamplingConfig())
 
 
 def test_the_log_likelihood_of_an_autoregressive_completion_is_a_sum_over_hidden_positions() -> None:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from isopix.storage import checkpoint
+from isopix.storage import atomic, checkpoint
 from isopix.storage.atomic import machine
-from isopix.storage.run_folder import RunFolder, require_new
+from isopix.storage.run_folder import RunFolder, require_new, start_run
 from tests.trained import create_run
 from tests.unit.data.refusal import refusal
 
@@ -27,6 +27,27 @@ def test_an_empty_folder_may_become_a_run_and_others_stay_as_they_are(tmp_path, 
     assert "is a file; a run folder needs another --out" in refusal(require_new, tmp_path / "file")
     (tmp_path / "link").symlink_to(tmp_path / "missing")
     assert "missing, which does not exist; create it" in refusal(require_new, tmp_path / "link")
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_a_start_that_is_killed_while_it_is_deleted_may_be_started_again(tmp_path, monkeypatch, number):
+    calls, own = [], atomic.delete
+
+    def delete(path):
+        calls.extend([path] * path.exists())
+        if len(calls) > number:
+            raise KeyboardInterrupt
+        own(path)
+
+    def start():
+        with start_run(tmp_path) as run:
+            run.recipe.write_text("{}")
+            run.log.write_text("{}")
+            monkeypatch.setattr(atomic, "delete", delete)
+            raise ValueError
+
+    pytest.raises(KeyboardInterrupt, start)
+    require_new(tmp_path)
 
 
 def test_a_run_is_opened_and_what_is_none_is_named(run, tmp_path):
