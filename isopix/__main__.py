@@ -24,11 +24,10 @@ def main() -> None:
         with errors_as_stops():
             # Imported here, as a signal must not wait for it.
             command_line = importlib.import_module("isopix.cli.main")
-    except KeyboardInterrupt as stopped:
+        command_line.main()
+    except KeyboardInterrupt as stopped:  # also while an error is printed
         end_launched(stopped)
         sys.exit(exit_code(stopped))
-    try:
-        command_line.main()
     except SystemExit as ended:
         end_process(int(ended.code or 0))
         raise

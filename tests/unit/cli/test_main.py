@@ -46,12 +46,18 @@ def test_threads_spin_briefly_unless_the_user_says_otherwise(
     assert done.stdout.splitlines()[-1] == used
 
 
-@pytest.mark.parametrize(("sent", "code"), [("raise_signal(15)", 75), ("raise_signal(2)", 130)])
-def test_a_signal_while_the_command_is_imported_has_its_exit_code(sent: str, code: int) -> None:
-    text = (
-        f"import isopix.__main__ as m, signal as s; m.importlib.import_module = lambda _: s.{sent}; m.main()"
-    )
-    assert subprocess.run([sys.executable, "-c", text], check=False).returncode == code
+RUNNING = "type('main', (), {'main': lambda: s.raise_signal(15)})"
+
+
+@pytest.mark.parametrize(
+    ("sent", "code"), [("s.raise_signal(15)", 75), ("s.raise_signal(2)", 130), (RUNNING, 75)]
+)
+def test_a_signal_while_the_command_is_imported_or_an_error_is_printed_has_its_exit_code(
+    sent: str, code: int
+) -> None:
+    text = f"import isopix.__main__ as m, signal as s; m.importlib.import_module = lambda _: {sent}; m.main()"
+    done = subprocess.run([sys.executable, "-c", text], check=False, capture_output=True)
+    assert (done.returncode, done.stderr) == (code, b"")
 
 
 def test_names_never_control_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
