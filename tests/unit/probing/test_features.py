@@ -149,19 +149,6 @@ def read(data: ImageDataset, recipe=BERT, **settings) -> FeatureSplits:
     return read_splits("trained", source(replace(CONFIG, **settings), recipe), data)
 
 
-def test_only_a_mask_ensemble_masks_and_every_image_has_its_own_mask(data: ImageDataset) -> None:
-    plain, masked, one = read(data), read(data, mask_ensemble=3), read(data, mask_ensemble=1)
-    assert (len(plain.extra_views), len(masked.extra_views)) == (0, 2)
-    changed = (plain.train.features != masked.train.features).any(2)[-1]
-    assert changed.double().mean() > 0.9
-    first, second, third = (view.features for view in masked.test_views)
-    assert not torch.equal(first, second)
-    assert not torch.equal(second, third)
-    assert torch.equal(one.test.features, first)
-    assert torch.equal(one.train.features, masked.train.features)
-    assert not torch.equal(read(data, mask_ensemble=1, seed=1).train.features, one.train.features)
-
-
 def test_the_key_of_the_cache_is_what_features_depend_on() -> None:
     config = replace(CONFIG, pool="mean")
     changes = [{}, {"features": "residual"}, {"pool": "max"}, {"layer": 1}]
