@@ -1,25 +1,16 @@
 """Evaluators of features use no test image, leave no trace in the weights, and are repeated by a resume."""
 
-import json
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
-import torch
 
-from isopix.data.dataset import load_dataset
 from isopix.probing import evaluators
-from isopix.probing.features import extract_features
 from isopix.probing.methods import LbfgsProbe
-from isopix.probing.splits import FeatureSplit, FeatureSplits
 from isopix.recipes import registry
-from isopix.runs.load import load_run
 from isopix.runs.training_log import RunObserver
 from isopix.storage.run_folder import RunFolder
-from tests.trained import CPU, StopAt, different_weights, logged, resume, train
-from tests.unit.probing.cases import run as run_probe
+from tests.trained import StopAt, different_weights, logged, resume, train
 
 WORDS = [
     *("depth=1", "width=16", "steps=12", "batch_size=16", "log_every=1", "evaluate_every=5"),
@@ -65,37 +56,6 @@ def test_a_run_that_was_stopped_ends_with_the_same_probes(
     resume(folder.path)
     assert files(folder) == files(probed)
     assert logged(folder.path, split="validation") == logged(probed.path, split="validation")
-
-
-def test_the_accuracy_is_that_of_the_networks_features_on_the_images_that_it_says(probed: RunFolder) -> None:
-    data, network = load_dataset(RECIPE.data), load_run(probed.path, device=CPU).network
-    halves = (data.validation.select(torch.arange(first, 90, 2)) for first in (0, 1))
-    parts = (data.train, *halves)
-    read = (FeatureSplit(extract_features(network, each.images), each.labels) for each in parts)
-    splits = FeatureSplits(*read)
-    found = run_probe(splits, evaluators.METHOD)
-    validations = logged(probed.path, split="validation")
-    assert [each["step"] for each in validations if "probe_accuracy" in each] == [0, 5, 10, 12]
-    last = validations[-1]
-    assert 0.1 < last["knn_accuracy"] <= 1
-    assert (last["probe_layer"], last["probe_images"]) == (found.best_index, 45)
-    assert last["probe_accuracy"] == pytest.approx(found.best.test_accuracy)
-    saved = json.loads(files(probed)["step-00000012.json"])
-    assert [score["accuracy"] for score in saved["layers"]] == [score.test_accuracy for score in found.layers]
-
-
-def test_a_probe_of_other_images_reads_these(tmp_path: Path) -> None:
-    """As in figure 3 of iGPT: those of pre-training need no labels."""
-    images = tmp_path / "unlabeled.npz"
-    np.savez(images, x_train=np.random.default_rng(0).integers(256, size=(60, 8, 8, 3), dtype=np.uint8))
-    recipe = ALONE.updated(
-        data=replace(ALONE.data, source=str(images)),
-        evaluators=(evaluators.LinearProbe(source="digits", num_train=50, num_val=20),),
-    )
-    folder = train(recipe, tmp_path / "run").run
-    assert {each["probe_images"] for each in logged(folder.path, split="validation")} == {20}
-    saved = json.loads(files(folder)["step-00000012.json"])
-    assert (saved["measurement"]["data"], saved["classes"]) == ("digits", 10)
 
 
 @pytest.mark.parametrize("change", ["data.holdout=0", "data.train_on_validation=true"])

@@ -10,7 +10,6 @@ import torch
 from isopix.core.types import Images
 from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
 from isopix.model.network import Network
-from isopix.model.positions import pool_tokens
 from isopix.probing import features as module
 from isopix.probing import splits
 from isopix.probing.baselines import PixelFeatures
@@ -122,16 +121,6 @@ AR, BERT = (
 )
 
 
-@pytest.mark.parametrize("features", ["normed", "residual"])
-@pytest.mark.parametrize("name", ["mean", "last", "max"])
-def test_every_layer_is_the_pool_of_its_tokens(features: str, name: str) -> None:
-    net, images = network(), digits()[0][:5]
-    with torch.no_grad():
-        tokens = list(net.features(images, kind=features))
-    expected = torch.stack([pool_tokens(layer, name, net.backbone.grid) for layer in tokens])
-    assert torch.equal(extract_features(net, images, features=features, pool=name), expected)
-
-
 def test_the_batch_size_does_not_matter() -> None:
     net, images = network(), digits()[0][:10]
     torch.testing.assert_close(extract_features(net, images, batch_size=4), extract_features(net, images))
@@ -158,27 +147,6 @@ def source(config: ProbeConfig, recipe=BERT, scale: float = 0.3) -> NetworkFeatu
 
 def read(data: ImageDataset, recipe=BERT, **settings) -> FeatureSplits:
     return read_splits("trained", source(replace(CONFIG, **settings), recipe), data)
-
-
-def test_only_a_mask_ensemble_masks_and_every_image_has_its_own_mask(data: ImageDataset) -> None:
-    plain, masked, one = read(data), read(data, mask_ensemble=3), read(data, mask_ensemble=1)
-    assert (len(plain.extra_views), len(masked.extra_views)) == (0, 2)
-    changed = (plain.train.features != masked.train.features).any(2)[-1]
-    assert changed.double().mean() > 0.9
-    first, second, third = (view.features for view in masked.test_views)
-    assert not torch.equal(first, second)
-    assert not torch.equal(second, third)
-    assert torch.equal(one.test.features, first)
-    assert torch.equal(one.train.features, masked.train.features)
-    assert not torch.equal(read(data, mask_ensemble=1, seed=1).train.features, one.train.features)
-
-
-def test_one_layer_is_that_of_all(data: ImageDataset) -> None:
-    whole = read(data)
-    for layer in range(3):
-        alone = read(data, layer=layer)
-        assert alone.first_layer == layer
-        assert torch.equal(alone.test.features[0], whole.test.features[layer])
 
 
 def test_the_key_of_the_cache_is_what_features_depend_on() -> None:

@@ -1,8 +1,6 @@
 """No number without its measurement record, and no test image that a run has seen."""
 
-import json
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,6 @@ import torch
 import isopix
 from isopix.core.config import from_dict
 from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
-from isopix.data.measurement import images_hash
 from isopix.runs.image_lists import load_hashes
 from isopix.runs.load import load_run
 from isopix.storage.result import Measurement
@@ -25,7 +22,6 @@ from tests.trained import CPU, logged
 SETTINGS = ["depth=1", "width=16", "heads=2", "batch_size=16", "data.limit=60", "num_test_images=20"]
 NUMBERS = re.compile("accurac|loss|nats|cross_entropy|errors$|exact_|baselines")
 SETTINGS_OF_OTHERS = ("settings", "config")
-IMAGES = DataConfig(source="digits", rows=8, cols=8, limit=60)
 
 
 @pytest.fixture(scope="module")
@@ -76,42 +72,6 @@ def test_no_number_is_logged_without_a_record(tuned: Path) -> None:
         tested = logged(log.parent, split="test")
         missing += [place for each in tested for place in unmeasured(each, str(log))]
     assert not missing, "\n".join(missing)
-
-
-def measurements(folder: Path) -> dict[str, Measurement]:
-    """The records in the log, by evaluator, and that of the test."""
-    found = [each for each in logged(folder) if "measurement" in each]
-    names = [each.get("evaluator", each.get("split")) for each in found]
-    return dict(zip(names, (from_dict(Measurement, each["measurement"]) for each in found), strict=True))
-
-
-def test_a_probe_records_the_images_that_it_was_fitted_to_and_selected_by(tuned: Path) -> None:
-    [path] = (tuned.parent / "run" / "probes").glob("probe-*.json")
-    found = from_dict(Measurement, json.loads(path.read_text())["measurement"])
-    data = load_dataset(IMAGES)
-    assert (found.images, found.available, found.fitted_images) == (60, 180, 60)
-    assert found.images_hash == images_hash(data.test)
-    assert found.fitted_hash == images_hash(data.train, data.validation)
-    assert found.selection == ""  # one layer, one penalty
-    baselines = {"raw pixels", "raw pixels, PCA", "untrained", "shuffled labels", "majority class"}
-    assert set(found.baselines) == baselines
-
-
-def test_a_fine_tuned_accuracy_stands_beside_that_of_the_majority_class(tuned: Path) -> None:
-    """Of the test images used, by the labels of the training images used."""
-    path = tuned.parent / "few"
-    words = ["steps=1", "data.augment=none", "evaluate_images=30", "num_test_images=25"]
-    run = isopix.finetune(tuned.parent / "run", *words, out=path)
-    data = load_dataset(run.run.recipe.data)
-    labels = data.test.sample(25).labels
-    assert labels is not None
-    assert data.train.labels is not None
-    (frequent, count), (_, next_count) = Counter(data.train.labels.tolist()).most_common(2)
-    assert count > next_count
-    expected = labels.tolist().count(frequent) / 25
-    found = measurements(path)
-    assert found["test"].baselines == {"majority class": pytest.approx(expected)}
-    assert measurements(tuned.parent / "run")["test"].baselines == {}
 
 
 SMALL = ["steps=2", "depth=1", "width=16", "heads=2", "batch_size=8", "size=8", "evaluate_images=4"]

@@ -13,39 +13,17 @@ from isopix.codecs import kmeans, palette_spec
 from isopix.core.types import Images
 from isopix.data.dataset import load_dataset
 from isopix.recipes import registry
-from isopix.recipes.recipe import Recipe
 from isopix.runs import state
 from isopix.runs.load import load_run
 from isopix.runs.pretrain import fit_codec
 from isopix.runs.training_log import RunObserver
 from isopix.storage import checkpoint
-from isopix.train.evaluator import evaluate_split, measure_baselines
-from isopix.train.tasks import PretrainTask
+from isopix.train.evaluator import measure_baselines
 from tests.trained import CPU, StopAt, logged, newest, resume, train
 
 WORDS = ["depth=1", "width=16", "steps=8", "batch_size=16", "log_every=1", "evaluate_images=40"]
 WORDS += ["num_test_images=50"]
 Fit = tuple[int, int, int]  # number of images, of colors, and the seed
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Recipe, Path]:
-    recipe = registry.resolve("igpt.digits_bert", settings=WORDS).recipe
-    return recipe, train(recipe, tmp_path_factory.mktemp("run") / "run").run.path
-
-
-@pytest.mark.parametrize(("split", "count"), [("validation", 40), ("test", 50)])
-def test_each_loss_is_that_of_the_split_it_names(run: tuple[Recipe, Path], split: str, count: int) -> None:
-    recipe, out = run
-    data = load_dataset(recipe.data)
-    task = PretrainTask(load_run(out, device=CPU).model)
-    images = {name: getattr(data, name).sample(count) for name in ("train", "validation", "test")}
-    settings = {"seed": recipe.train.seed, "precision": "fp32"}
-    losses = {name: evaluate_split(task, each, **settings)["loss_nats"] for name, each in images.items()}
-    last = logged(out, split=split)[-1]
-    assert last["images"] == count
-    assert last["loss_nats"] == pytest.approx(losses[split], rel=1e-6)
-    assert len({round(loss, 5) for loss in losses.values()}) == 3
 
 
 def test_a_run_with_a_palette_file_records_where_its_colors_come_from(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Steps and rates by hand, resumed, clipped and poisoned; augmentation and smoothing are for training."""
+"""Steps and rates by hand, resumed, clipped and poisoned."""
 
 import math
 from itertools import pairwise
@@ -10,8 +10,6 @@ import torch
 from torch import nn
 
 from isopix.core.random import generator
-from isopix.data.patch_augment import RandomPatchAugment
-from isopix.finetuning.classifier import FineTuneConfig, FineTuneModel, FineTuneTask
 from isopix.objectives.base import TrainingBatch
 from isopix.storage import checkpoint
 from isopix.train.config import SGD, AdamWeightDecay, OptimizerSpec, TrainConfig, WarmupCosineSchedule
@@ -165,25 +163,6 @@ def test_a_large_gradient_is_scaled_down_to_the_norm_and_a_small_one_kept(max_no
     norm = moved[0].norm()
     torch.testing.assert_close(moved[1], moved[0] * min(1.0, max_norm / norm.item()), rtol=1e-4, atol=1e-6)
     assert norm > 0.01
-
-
-SMOOTHED = next(each for each in cases.masked() if each.objective.label_smoothing)
-LABELS = torch.tensor([0, 1, 0])
-
-
-@pytest.mark.parametrize("finetunes", [False, True])
-def test_an_evaluation_is_without_augmentation_and_label_smoothing(finetunes: bool) -> None:
-    model, x, augment = cases.busy_model(SMOOTHED), cases.images(SMOOTHED), RandomPatchAugment()
-    made = FineTuneModel(model, SMOOTHED.model.width, 2, FineTuneConfig())
-    task = FineTuneTask(made, augment) if finetunes else PretrainTask(model, augment)
-    plain = model.make_batch(x, generator(0, "batch"))
-    metrics = task.evaluate(x, LABELS, generator(0, "batch"))
-    torch.testing.assert_close(metrics["loss_nats"], model.eval_loss(plain))
-    assert (metrics["loss_nats"] - model(plain)).abs() > 1e-4
-    batch = task.make_batch(x, LABELS, generator(0, "batch"))
-    inputs = batch.batch.inputs if finetunes else batch.inputs
-    assert not torch.equal(inputs, x)
-    assert torch.equal((batch.batch if finetunes else batch).targets, model.network.codec.encode(x))
 
 
 STEPS, EPOCH = 1000, 50
