@@ -46,7 +46,8 @@ def test_a_start_that_is_killed_while_it_is_deleted_may_be_started_again(tmp_pat
             monkeypatch.setattr(atomic, "delete", delete)
             raise ValueError
 
-    pytest.raises(KeyboardInterrupt, start)
+    with pytest.raises(KeyboardInterrupt):
+        start()
     require_new(tmp_path)
 
 
