@@ -43,7 +43,7 @@ def test_a_rank_ends_after_its_output_and_exit_functions_without_the_interpreter
 PARENT = """
 import signal, subprocess, sys
 signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as below nohup
-code = "import time; from isopix.core.ranks import end_with_parent; end_with_parent(); print(); time.sleep(40)"
+code = "import time; from isopix.core.ranks import *; end_with_parent(); print(); time.sleep(40)"
 subprocess.Popen([sys.executable, "-c", code], stdout=sys.stderr)
 sys.stdin.read()
 """
