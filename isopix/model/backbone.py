@@ -1,8 +1,8 @@
 """Backbone: stem, masking, position embeddings and blocks; what is used after pre-training."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import torch
 from jaxtyping import Float
@@ -30,7 +30,11 @@ class Backbone(nn.Module):
     after the final norm (iGPT section 2.4).
     """
 
-    __call__: Callable[..., Tokens]
+    if TYPE_CHECKING:
+
+        def __call__(
+            self, inputs: Inputs, mask: Mask | None = None, num_visible: int | None = None
+        ) -> Tokens: ...
 
     def __init__(  # noqa: PLR0913  every part of the network
         self,

@@ -1,10 +1,9 @@
 """Heads: tokens to logits or means, zero-initialized: untrained they predict uniformly, or mid-range."""
 
 import abc
-from collections.abc import Callable
 from itertools import pairwise
 from math import isqrt
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from einops import rearrange
@@ -26,7 +25,10 @@ Nats = Float[Tensor, "B N Q"]
 class Likelihood(nn.Module, abc.ABC):
     """Base of all heads: a distribution over codes at each position; `forward` returns its parameters."""
 
-    __call__: Callable[..., Tensor]
+    if TYPE_CHECKING:
+
+        def __call__(self, tokens: Tokens) -> Tensor: ...
+
     no_codes: ClassVar[str] = ""  # why it predicts no codes, if it does not
     no_logits: ClassVar[str] = ""  # why it has no logits to sample codes from, if it has none
 

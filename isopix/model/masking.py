@@ -1,9 +1,8 @@
 """Masking: what the blocks see of each position, given the mask; the objective chooses one."""
 
 import abc
-from collections.abc import Callable
 from functools import reduce
-from typing import ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import torch
 from jaxtyping import Int
@@ -21,7 +20,9 @@ class Masking(nn.Module, abc.ABC):
 
     drops_tokens: ClassVar[bool] = False  # whether the backbone leaves masked positions out of the blocks
     shifts_right: ClassVar[bool] = False  # whether position i gets the token of position i - 1
-    __call__: Callable[..., Tokens]
+    if TYPE_CHECKING:
+
+        def __call__(self, components: Components, mask: Mask | None) -> Tokens: ...
 
     @abc.abstractmethod
     def forward(self, components: Components, mask: Mask | None) -> Tokens:

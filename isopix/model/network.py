@@ -4,7 +4,7 @@ import copy
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeGuard, cast
+from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
 import torch
 from jaxtyping import Float
@@ -29,7 +29,9 @@ LARGE_MATRIX = 2**18  # numbers, from which on bf16 is faster; in float32 smalle
 class Network(nn.Module):
     """Inputs to logits. `inputs` are what the stem reads: codes, or images."""
 
-    __call__: Callable[..., Logits]
+    if TYPE_CHECKING:
+
+        def __call__(self, inputs: Inputs, mask: Mask | None = None) -> Logits: ...
 
     def __init__(self, codec: Codec, backbone: Backbone, head: Likelihood):
         super().__init__()

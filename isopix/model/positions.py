@@ -1,8 +1,8 @@
 """Position embeddings, vectors that encode where a token is, and pools, which reduce tokens to one."""
 
 import abc
-from collections.abc import Callable, Mapping
-from typing import Literal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from einops import rearrange, repeat
@@ -24,7 +24,9 @@ INIT: dict[InitScheme, Draw] = {**EMBEDDING, "openai": Normal(0.01)}
 class PositionEmbedding(nn.Module, abc.ABC):
     """Adds a vector for each position to tokens."""
 
-    __call__: Callable[..., Tokens]
+    if TYPE_CHECKING:
+
+        def __call__(self, tokens: Tokens) -> Tokens: ...
 
     @abc.abstractmethod
     def vectors(self) -> PositionTable:

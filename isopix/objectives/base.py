@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 from einops import rearrange
@@ -170,7 +170,9 @@ class ObjectiveSpec(Part, noun="objective"):
 class PretrainModel(nn.Module):
     """A network and its objective: images to a batch to a loss."""
 
-    __call__: Callable[..., Loss]
+    if TYPE_CHECKING:
+
+        def __call__(self, batch: TrainingBatch) -> Loss: ...
 
     def __init__(self, network: Network, objective: ObjectiveSpec):
         super().__init__()

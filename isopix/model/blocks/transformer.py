@@ -2,9 +2,9 @@
 
 import abc
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import field
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from einops import rearrange
@@ -25,7 +25,9 @@ class Block(nn.Module, abc.ABC):
     supports_cache: ClassVar[bool] = False  # `forward_cached`, if it is causal
 
     norm1: Norm  # the first norm
-    __call__: Callable[..., Tokens]
+    if TYPE_CHECKING:
+
+        def __call__(self, tokens: Tokens) -> Tokens: ...
 
     @abc.abstractmethod
     def forward(self, tokens: Tokens) -> Tokens:

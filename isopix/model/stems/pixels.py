@@ -2,8 +2,8 @@
 
 import abc
 import math
-from collections.abc import Callable, Sequence
-from typing import Annotated, ClassVar, cast
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, ClassVar, cast
 
 import torch
 from einops import rearrange
@@ -29,7 +29,9 @@ class Stem(nn.Module, abc.ABC):
 
     reads_codes: ClassVar[bool] = False  # whether `inputs` are codes [B N Q] instead of images [B 3 H W]
     has_value_table: ClassVar[bool] = False  # whether every value has an embedding of its own
-    __call__: Callable[..., Components]
+    if TYPE_CHECKING:
+
+        def __call__(self, inputs: Inputs) -> Components: ...
 
     @abc.abstractmethod
     def forward(self, inputs: Inputs) -> Components:
