@@ -49,10 +49,8 @@ def limited(patch: pytest.MonkeyPatch, size: int) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
 
-FAULTS = [
-    full,
-    *(pytest.param(partial(limited, size=size), marks=pytest.mark.integration) for size in (500, 9_000)),
-]
+FAULTS = [full, *(partial(limited, size=size) for size in (500, 9_000))]
+pytestmark = pytest.mark.integration
 
 
 def readable(path: Path) -> bool:

@@ -12,6 +12,7 @@ from isopix.runs.resume import finetune_and_refit
 from isopix.runs.start import prepare_finetune
 from isopix.runs.state import RunStatus
 from isopix.runs.training_log import RunObserver
+from isopix.storage import atomic
 from isopix.storage.run_folder import RunFolder
 from tests.trained import CPU, SILENT, different_weights, logged, train
 
@@ -85,6 +86,7 @@ def test_killed_at_any_moment_the_same_call_continues_to_the_same_weights(
     for left in (bare[0], found[len(found) // 2], unsaved[0], own[-1]):
         shutil.rmtree(out)
         shutil.copytree(left, out)
+        atomic._sweep_once.cache_clear()  # as in a new process
         assert refit(pretrained, out).finished
         assert different_weights(out, whole) == []
         assert different_weights(out / "selection", whole / "selection") == []
