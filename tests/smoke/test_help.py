@@ -78,6 +78,8 @@ def test_a_command_runs_without_standard_streams() -> None:
         ["sh", "-c", 'exec "$@" <&- >&-', "sh", *ISOPIX, "--help"], capture_output=True, check=False
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    silent = subprocess.run(["sh", "-c", 'exec "$@" 2>&-', "sh", *ISOPIX, "show", "nothing"], check=False)
+    assert silent.returncode == 2
 
 
 def test_the_completion_of_a_shell_has_commands_options_and_choices(

@@ -3,6 +3,7 @@
 import csv
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -111,6 +112,7 @@ def test_up_to_one_per_cent_of_bad_files_are_skipped_and_listed(photos: Path) ->
     message = f"2 of 100 images cannot be read, above the limit of 1%; first: {bad} (empty file); all: "
     for _ in range(2):  # written, and from the cache
         assert refusal(load, photos).startswith(f"{message}{listed.parent}")
+    assert "above the limit of 3 (data.max_pixels)" in refusal(partial(load, max_pixels=3), photos)
 
 
 def test_names_of_images_of_a_source_that_changed_are_refused(photos: Path) -> None:

@@ -1,10 +1,12 @@
 """A run folder is read once; what cannot be read is listed, and what cannot be compared is said."""
 
+import io
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from isopix.probing.config import ProbeConfig
@@ -16,11 +18,14 @@ from isopix.reporting.training import held_out_loss
 from isopix.storage.run_folder import RunFolder
 from tests.unit.reporting.cases import bare, baselines, call, evidence, measurement, records, whole, write_log
 
+WITHOUT_CLASSES = io.BytesIO()
+np.savez(WITHOUT_CLASSES, images=np.zeros((1, 3, 2, 2), np.uint8))
 DAMAGES: dict[str, tuple[Callable[[RunFolder], Path], bytes]] = {
     "no JSON": (lambda run: run.probes / "probe.json", b"{"),
     "another shape": (lambda run: run.probes / "probe.json", b'{"call": {"verb": "probe"}}'),
     "environment": (lambda run: run.environment, b"[]"),
     "data": (lambda run: run.data_sample, b"no archive"),
+    "data without classes": (lambda run: run.data_sample, WITHOUT_CLASSES.getvalue()),
     "log": (lambda run: run.log, b"nothing\n"),
     "weights": (lambda run: next(run.checkpoints.glob("*/manifest.json")), b"{}"),
 }
