@@ -13,13 +13,13 @@ def open_file(path: Path, flags: int = os.O_RDONLY, limit: float = math.inf) -> 
     """Open a file with the flags of `os.open`. Raises ValueError above the limit, and for no regular file."""
     descriptor = os.open(path, flags | os.O_NONBLOCK, 0o666)
     status = os.fstat(descriptor)
-    if stat.S_ISREG(status.st_mode) and status.st_size <= limit:
+    if not stat.S_ISREG(status.st_mode):
+        problem = "is not a regular file"
+    elif status.st_size > limit:
+        problem = f"has {status.st_size:,} bytes, above the limit of {limit:,}"
+    else:
         return io.FileIO(descriptor, "ab" if flags & os.O_APPEND else "rb")
     os.close(descriptor)
-    regular = stat.S_ISREG(status.st_mode)
-    problem = (
-        f"has {status.st_size:,} bytes, above the limit of {limit:,}" if regular else "is not a regular file"
-    )
     raise ValueError(f"{path.name or path} {problem}")
 
 

@@ -127,9 +127,7 @@ def image_header(content: bytes | NDArray[Any]) -> tuple[int, int, str, str]:
 
 def read_content(raw: RawImage) -> bytes | NDArray[Any]:
     """Return the bytes of an encoded image, or an array as it is. Raises ValueError for what is no file."""
-    if not isinstance(raw, Path):
-        return raw
-    return read_regular(raw)
+    return read_regular(raw) if isinstance(raw, Path) else raw
 
 
 def read_mask(path: Path) -> Bool[np.ndarray, "rows cols"]:

@@ -11,12 +11,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from isopix.core.text import error_line, expand_home
-from isopix.storage.atomic import exclusive_lock, first_folder, replace_file, temporary_folder, write_json
+from isopix.storage import atomic
 from isopix.storage.provenance import hash_bytes, hash_files
 
-MANIFEST_FILE = "manifest.json"
 VERIFIED_FILE = "verified.json"
-UNHASHED = (MANIFEST_FILE, VERIFIED_FILE)
+UNHASHED = (atomic.MANIFEST, VERIFIED_FILE)
 ALWAYS_HASHED = 256 * 2**20  # bytes of an artifact, which are hashed in a fraction of a second
 
 Stamps = dict[str, list[int]]  # of files: what changes when they do
@@ -33,19 +32,19 @@ def default_cache() -> Path:
 
 @cache
 def _temporary_cache() -> "TemporaryDirectory[str]":
-    return TemporaryDirectory(prefix="isopix-cache-")
+    return atomic.scratch_folder("cache")
 
 
 def write_artifact(target: Path, write: Callable[[Path], Mapping[str, Any]]) -> None:
     """Create the folder `target` with files that `write` writes, and a manifest of hashes and its values."""
     target.parent.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(target, ignore_errors=True)
-    with first_folder(target) as folder:
+    with atomic.first_folder(target) as folder:
         values = write(folder)
         files = {path.name: path for path in sorted(folder.iterdir()) if path.name not in UNHASHED}
         text = json.dumps({**values, "files": hash_files(files)}, sort_keys=True)
         manifest = {"hash": hash_bytes(text.encode()), "manifest": text}
-        (folder / MANIFEST_FILE).write_text(json.dumps(manifest))
+        (folder / atomic.MANIFEST).write_text(json.dumps(manifest))
         if _is_large(files):
             _remember_verified(folder, _stamps(files))
 
@@ -53,7 +52,7 @@ def write_artifact(target: Path, write: Callable[[Path], Mapping[str, Any]]) -> 
 def read_manifest(folder: Path) -> dict[str, Any] | None:
     """Return the manifest; None if the folder is missing or a hash differs (of files that have changed)."""
     try:
-        stored = json.loads((folder / MANIFEST_FILE).read_text())
+        stored = json.loads((folder / atomic.MANIFEST).read_text())
         text = stored["manifest"]
         manifest: dict[str, Any] = json.loads(text)
         files = {name: folder / name for name in manifest["files"]}
@@ -88,21 +87,21 @@ def _stamps(files: Mapping[str, Path]) -> Stamps:
 
 def _remember_verified(folder: Path, stamps: Stamps) -> None:
     with suppress(OSError, RuntimeError):  # a folder of another user; files are hashed again then
-        write_json(folder / VERIFIED_FILE, stamps)
+        atomic.write_json(folder / VERIFIED_FILE, stamps)
 
 
 def folder_problem(folder: Path) -> str:
     """Return in a line what does not work in a folder, which is created: replacing files, or locks."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with temporary_folder(folder / "test", "a test") as temporary:
+        with atomic.temporary_folder(folder / "test", "a test") as temporary:
             file = temporary / "file"
             for content in (b"old", b"new"):
-                replace_file(file, content)
+                atomic.replace_file(file, content)
             if file.read_bytes() != b"new":
                 return "a file that was replaced has its old content"
-            with exclusive_lock(file.parent, "folder"), suppress(ValueError):
-                exclusive_lock(file.parent, "folder").__enter__()
+            with atomic.exclusive_lock(file.parent, "folder"), suppress(ValueError):
+                atomic.exclusive_lock(file.parent, "folder").__enter__()
                 return "file locks do not exclude: two processes could write at the same time"
     except (OSError, RuntimeError, ValueError) as error:
         return error_line(error)

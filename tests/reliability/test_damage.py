@@ -111,7 +111,7 @@ DAMAGES = {
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("step", [1, 4, 6])
 def test_training_goes_on_beside_whatever_has_the_name_of_a_step(tmp_path, damage, step):
-    """In the place of an old checkpoint, of the next one, or of a later one."""
+    """Instead of an old checkpoint, of the next one, or of a later one."""
     for each in {2, 3, step}:
         save(tmp_path, each)
     DAMAGES[damage](checkpoint.step_folder(tmp_path, step))

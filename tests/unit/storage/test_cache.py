@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from isopix.storage import cache
-from isopix.storage.cache import MANIFEST_FILE, folder_problem, read_manifest, write_artifact
+from isopix.storage.atomic import MANIFEST
+from isopix.storage.cache import folder_problem, read_manifest, write_artifact
 
 
 def write(folder: Path) -> dict[str, int]:
@@ -30,7 +31,7 @@ def test_an_artifact_is_written_with_its_manifest_or_leaves_nothing(tmp_path: Pa
 
 
 @pytest.mark.parametrize("always_hashed", [0, cache.ALWAYS_HASHED])
-@pytest.mark.parametrize("name", ["content", MANIFEST_FILE])
+@pytest.mark.parametrize("name", ["content", MANIFEST])
 def test_a_changed_or_missing_file_is_detected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, always_hashed: int
 ) -> None:
@@ -51,7 +52,7 @@ def test_what_does_not_work_in_a_folder_is_found_and_nothing_is_left(
     assert folder_problem(folder) == ""
     assert list(folder.iterdir()) == []
     with monkeypatch.context() as patch:
-        patch.setattr(cache, "exclusive_lock", lambda *_: nullcontext())
+        patch.setattr(cache.atomic, "exclusive_lock", lambda *_: nullcontext())
         assert folder_problem(folder).startswith("file locks do not exclude")
-    monkeypatch.setattr(cache, "replace_file", lambda path, data: path.write_bytes(b"old"))
+    monkeypatch.setattr(cache.atomic, "replace_file", lambda path, data: path.write_bytes(b"old"))
     assert folder_problem(folder) == "a file that was replaced has its old content"
