@@ -253,7 +253,8 @@ class TrainingRun:
     def save(self, step: int, optimizer: dict[str, Tensor]) -> None:
         self.log.sync()
         self._write(checkpoint.step_folder(self.folder.checkpoints, step), step, {OPTIMIZER: optimizer})
-        self.folder.publish()
+        self.folder.publish()  # gives a new run its name
+        self.log.path = self.folder.log
 
     def roll_back(self) -> tuple[int, dict[str, Tensor]]:
         """Load the last checkpoint and forget what was logged since; return its step and optimizer."""

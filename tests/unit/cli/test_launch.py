@@ -1,6 +1,7 @@
 """A command in several processes, which end together; and as a job: its parameters, and what is printed."""
 
 import subprocess
+import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -36,6 +37,19 @@ def test_ranks_end_together_as_the_first_that_fails_or_as_rank_0(
     assert ranks.wait() == code
     assert None not in [each.poll() for each in ranks.processes]
     assert capfd.readouterr().err == message
+
+
+def test_ctrl_c_of_a_terminal_reaches_ranks_from_the_launcher_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rank = tmp_path / "rank"
+    rank.write_text(f"#!{sys.executable}\nimport os, sys\nsys.exit(os.getpgrp() != os.getpid())\n")
+    rank.chmod(0o700)
+    monkeypatch.setattr("sys.executable", str(rank))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    with pytest.raises(SystemExit) as ended:
+        launch.launch_ranks(2, "cpu")
+    assert ended.value.code == 0
 
 
 @pytest.mark.parametrize(
