@@ -184,15 +184,6 @@ class PlanResult(Result):
         return [] if self.price is None else [_amount(device_hours * self.price)]
 
 
-class RecipeList(Result):
-    """The recipes with their descriptions, large families as one name pattern."""
-
-    recipes: Mapping[str, str]
-
-    def tables(self) -> list[Table]:
-        return [Table("Recipes", ["name", "description"], list(self.recipes.items()))]
-
-
 @dataclass(frozen=True)
 class Setting:
     """A setting of a resolved recipe, its origin, its value in the unchanged recipe, and its meaning."""
