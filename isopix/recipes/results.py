@@ -1,6 +1,6 @@
 """Costs of a recipe, and results of `recipe` and `plan`, without PyTorch."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from json import dumps
