@@ -43,9 +43,9 @@ GROUPS: dict[str, str] = {
     "study": "Run a study: train, probe and compare many networks.",
 }
 
-ORDER = """demo list recipe plan data palette pretrain resume search-lr probe analyze finetune evaluate low-data
-sample complete reconstruct score neighbors convert publish verify study compare reproduce report
-doctor studio"""
+ORDER = """demo list recipe plan data palette pretrain resume search-lr probe analyze finetune
+evaluate low-data sample complete reconstruct score neighbors convert publish verify study compare
+reproduce report doctor studio"""
 """The commands in the order in which a newcomer needs them; others follow."""
 
 
