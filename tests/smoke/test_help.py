@@ -55,10 +55,11 @@ FULL = Path("/dev/full")
 
 
 @pytest.mark.integration
-def test_a_closed_pipe_has_the_exit_code_of_its_signal() -> None:
+@pytest.mark.parametrize("word", ["list", "--help"])
+def test_a_closed_pipe_has_the_exit_code_of_its_signal(word: str) -> None:
     reader, writer = os.pipe()
     os.close(reader)
-    done = subprocess.run([*ISOPIX, "--help"], stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+    done = subprocess.run([*ISOPIX, word], stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
     os.close(writer)
     assert (done.returncode, done.stderr) == (141, "")
 
