@@ -75,12 +75,11 @@ def test_a_full_disk_is_one_line(words: list[str]) -> None:
 
 @pytest.mark.integration
 def test_a_command_runs_without_standard_streams() -> None:
-    done = subprocess.run(
-        ["sh", "-c", 'exec "$@" <&- >&-', "sh", *ISOPIX, "--help"], capture_output=True, check=False
-    )
+    words = ["sh", "-c", 'exec "$@" <&- >&-', "sh", *ISOPIX, "--help"]
+    done = subprocess.run(words, capture_output=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
-    silent = subprocess.run(["sh", "-c", 'exec "$@" 2>&-', "sh", *ISOPIX, "show", "nothing"], check=False)
-    assert silent.returncode == 2
+    silent = ["sh", "-c", 'exec "$@" 2>&-', "sh", *ISOPIX, "show", "nothing"]
+    assert subprocess.run(silent, check=False).returncode == 2
 
 
 def test_the_completion_of_a_shell_has_commands_options_and_choices(
