@@ -103,7 +103,7 @@ def test_other_models_are_refused_by_what_is_wrong(
 
 def test_positions_without_a_square_need_a_grid(prefix: Path) -> None:
     bundles.write(prefix, bundles.variables(positions=12))
-    assert "its 12 positions do not fill a grid of 3 x 3; give --rows and --cols" in refusal(
+    assert "its 12 positions do not fill a grid of 3 x 3; give --size ROWS COLS" in refusal(
         read_checkpoint, prefix, COLORS
     )
     assert read_checkpoint(prefix, COLORS, grid=Grid(3, 4)).recipe.grid == Grid(3, 4)
