@@ -27,6 +27,7 @@ SYNONYMS = {
     "inpaint": "complete",
     "linear-probe": "probe",
     "dataset": "data",
+    "models": "list",
     **dict.fromkeys(("num", "num-images", "num-samples"), "count"),
     **dict.fromkeys(("output", "output-dir"), "out"),
     "temp": "temperature",

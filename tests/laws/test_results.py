@@ -45,8 +45,8 @@ CALLS = {
     "export": "ar again",
     "finetune": f"ar --out finetuned {TUNED}",
     "import": "exported huggingface",
+    "list": "",
     "low-data": "ar --labels 1 2 --subsets 2 --method ridge",
-    "models": "",
     "neighbors": "ar --limit 20 --num-neighbors 2",
     "palette fit": "--data digits --colors 4 --size 8 8 --out fitted.npz",
     "palette import": "levels.npy --range -1 1 --out imported.npz",
@@ -54,12 +54,10 @@ CALLS = {
     "plan": "igpt.digits",
     "pretrain": f"igpt.digits --out pretrained {QUICK}",
     "probe": "ar --method ridge --refit-on-validation",
-    "recipe list": "",
     "recipe show": "igpt.digits depth=6",
     "reconstruct": "bert -n 2",
     "report": "ar bert --out page.html",
     "reproduce": f"igpt.figure2 --data digits --out protocols {QUICK}",
-    "reproduce list": "",
     "reproduce plan": "igpt.figure2",
     "resume": "ar",
     "sample": "ar -n 2 --nearest",
@@ -80,6 +78,7 @@ OPTIONS = [  # of commands whose options `test_options` does not change
     "probe ar --method knn neighbors_grid=[3] temperature=1",
     "probe ar --method lbfgs l2_grid=[1.0]",
     "probe ar --method sgd iterations=30 batch_size=7 lr_grid=[0.1] momentum=0.5",
+    "list protocols",
     "palette import levels.npy --out wide.npz --range -2 2",
     "recipe show igpt.digits width=32 --file small.yaml",
     "report ar bert tuned --out three.html",
@@ -91,7 +90,7 @@ NOT_CALLED = {"demo", "studio"}
 # What they write has records of its own: a run folder, or another's model.
 NO_RECORD = {"pretrain", "resume", "finetune", "import", "export"}
 
-UNMEASURED = {"models", "report", "study inductive-bias"}  # published numbers; each trial has records
+UNMEASURED = {"list", "report", "study inductive-bias"}  # published numbers; each trial has records
 
 MARKS = {"study inductive-bias": pytest.mark.integration}
 

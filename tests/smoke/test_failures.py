@@ -23,7 +23,7 @@ def test_a_non_finite_loss_after_every_rollback(isopix: Run) -> None:
 
 
 def test_a_reader_that_closes_the_pipe_ends_a_command_as_sigpipe_does() -> None:
-    words = f"set -o pipefail; {shlex.quote(sys.executable)} -m isopix recipe list | true"
+    words = f"set -o pipefail; {shlex.quote(sys.executable)} -m isopix list recipes | true"
     assert subprocess.run(["bash", "-c", words], capture_output=True, check=False).returncode == 141
 
 

@@ -65,7 +65,7 @@ def test_a_closed_pipe_has_the_exit_code_of_its_signal() -> None:
 
 @pytest.mark.integration
 @pytest.mark.skipif(not FULL.exists(), reason="needs /dev/full")
-@pytest.mark.parametrize("words", [["models", "--json"], ["--help"]], ids=" ".join)
+@pytest.mark.parametrize("words", [["list", "--json"], ["--help"]], ids=" ".join)
 def test_a_full_disk_is_one_line(words: list[str]) -> None:
     with FULL.open("w") as full:
         done = subprocess.run([*ISOPIX, *words], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
