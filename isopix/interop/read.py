@@ -1,9 +1,7 @@
 """Models of other libraries, of the kind that their files state."""
 
-from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
-from typing import NamedTuple
 
 from pydantic import BaseModel
 
@@ -17,31 +15,14 @@ from isopix.interop.openai import read_checkpoint
 from isopix.interop.vit_read import read_huggingface_vit, read_timm
 from isopix.interop.weights import CONFIG, read_config
 
-
-class Kind(NamedTuple):
-    """A kind of model: its name, how it is read, and the settings of an import that it has."""
-
-    title: str
-    read: Callable[[Path, ImportConfig], ImportedModel]
-    settings: tuple[str, ...] = ()
-
-
-def is_local(source: Path) -> bool:
-    """Return whether a source is a file, a folder or the prefix of files, not a name on the Hub."""
-    return source.exists() or source.with_name(f"{source.name}.index").is_file()
-
-
-def read_model(path: Path, config: ImportConfig) -> ImportedModel:
-    """Return the model of a folder, or OpenAI's of a prefix of its files.
-
-    Raises ValueError for a kind that is not known, and for a setting that is not of its kind.
-    """
-    kind = _kind(path)
-    given = [each.name for each in fields(config) if getattr(config, each.name) != each.default]
-    if others := [name for name in given if name not in kind.settings]:
-        allowed = ", ".join(kind.settings) or "none"
-        raise ValueError(f"{others[0]} is not for {kind.title}; allowed: {allowed}")
-    return kind.read(path, config)
+SETTINGS = {
+    "openai": ("palette", "size"),
+    "imagegpt": ("palette", "size", "squash"),
+    "vit": ("classes",),
+    "vit_mae": (),
+    "timm": ("classes",),
+}
+"""The settings that each kind of model has."""
 
 
 class _Stated(BaseModel):
@@ -49,35 +30,28 @@ class _Stated(BaseModel):
     architecture: str = ""  # of timm
 
 
-def _kind(path: Path) -> Kind:
-    if not path.is_dir() or any(path.glob("*.index")):
-        return OPENAI
-    stated = read_config(path, CONFIG, _Stated)
-    kind = "timm" if stated.architecture else stated.model_type
-    if kind not in KINDS:
-        raise ValueError(f"model_type is {kind!r:.100}; allowed: {', '.join(KINDS)}")
-    return KINDS[kind]
+def read_model(path: Path, config: ImportConfig) -> ImportedModel:
+    """Return the model of a folder, or OpenAI's of a prefix of its files.
 
-
-def _openai(prefix: Path, config: ImportConfig) -> ImportedModel:
-    if config.palette is None:
-        raise ValueError("palette is missing: OpenAI's kmeans_centers.npy, or a palette file")
-    return read_checkpoint(prefix, read_palette(config.palette).colors, grid=_grid(config))
-
-
-def _imagegpt(folder: Path, config: ImportConfig) -> ImportedModel:
+    Raises ValueError for another kind of model, and for a setting that its kind does not have.
+    """
+    kind = "openai"
+    if path.is_dir() and not any(path.glob("*.index")):
+        stated = read_config(path, CONFIG, _Stated)
+        kind = "timm" if stated.architecture else stated.model_type
+    if kind not in SETTINGS:
+        raise ValueError(f"kind of model is {kind!r:.100}; allowed: {', '.join(SETTINGS)}")
+    given = [each.name for each in fields(config) if getattr(config, each.name) != each.default]
+    if others := [name for name in given if name not in SETTINGS[kind]]:
+        allowed = ", ".join(SETTINGS[kind]) or "none"
+        raise ValueError(f"{others[0]} is not for a model of kind {kind}; allowed: {allowed}")
     colors = None if config.palette is None else read_palette(config.palette).colors
-    return read_imagegpt(folder, colors, grid=_grid(config), squash=config.squash)
-
-
-def _grid(config: ImportConfig) -> Grid | None:
-    return None if config.size is None else Grid(*config.size)
-
-
-def _with_classes(
-    read: Callable[[Path, tuple[str, ...]], ImportedModel],
-) -> Callable[[Path, ImportConfig], ImportedModel]:
-    return lambda folder, config: read(folder, _names(config.classes))
+    grid = None if config.size is None else Grid(*config.size)
+    if kind == "openai":
+        return read_checkpoint(path, colors, grid=grid)
+    if kind == "imagegpt":
+        return read_imagegpt(path, colors, grid=grid, squash=config.squash)
+    return (read_timm if kind == "timm" else read_huggingface_vit)(path, _names(config.classes))
 
 
 def _names(file: Path | None) -> tuple[str, ...]:
@@ -87,13 +61,3 @@ def _names(file: Path | None) -> tuple[str, ...]:
     if len(names) < 2 or len(set(names)) < len(names):
         raise ValueError(f"{file} must name two or more different classes, one in each line")
     return names
-
-
-OPENAI = Kind("an Image GPT of OpenAI", _openai, ("palette", "size"))
-KINDS = {
-    "imagegpt": Kind("an ImageGPT", _imagegpt, ("palette", "size", "squash")),
-    "vit": Kind("a ViT", _with_classes(read_huggingface_vit), ("classes",)),
-    "vit_mae": Kind("a ViTMAE", _with_classes(read_huggingface_vit)),
-    "timm": Kind("a ViT of timm", _with_classes(read_timm), ("classes",)),
-}
-"""By `model_type` of config.json."""

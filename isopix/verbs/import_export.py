@@ -61,10 +61,11 @@ def import_model(
 
 
 def _read(source: PathLike, config: ImportConfig) -> "ImportedModel":
-    from isopix.interop.read import is_local, read_model
+    from isopix.interop.openai import index_path
+    from isopix.interop.read import read_model
     from isopix.storage import hub
 
-    local = is_local(Path(source))
+    local = Path(source).exists() or index_path(Path(source)).is_file()
     path = Path(source) if local else hub.resolve_path(source, "model folder")
     try:
         imported = read_model(path, config)

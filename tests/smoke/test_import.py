@@ -73,7 +73,7 @@ def test_a_checkpoint_of_openais_serves_every_verb(isopix: Run, start: bool) -> 
     words = ["import", "model.ckpt-131000", "igpt", "--palette", "palette.npz"]
     refused(
         isopix(*words, "--squash"),
-        f"{words[1]}: squash is not for an Image GPT of OpenAI; allowed: palette, size",
+        f"{words[1]}: squash is not for a model of kind openai; allowed: palette, size",
     )
     out = done(isopix(*words, "--size", "8", "4"))
     assert "8×4 pixels" in out

@@ -37,6 +37,7 @@ def test_sizes_and_objective_are_inferred_from_the_shapes(prefix: Path, start: b
     assert (imported.origin, imported.step) == ("OpenAI model.ckpt-131000", 131_000)
     bundles.write(prefix.with_name("best-of-3-runs"), bundles.variables())
     assert read_checkpoint(prefix.with_name("best-of-3-runs"), COLORS).step == 0
+    assert "palette is missing" in refusal(read_checkpoint, prefix, None)
 
 
 EXTRA = {

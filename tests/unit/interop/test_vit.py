@@ -62,13 +62,12 @@ def test_the_files_say_which_model_it_is_and_its_kind_which_settings_it_has(tmp_
     vit, timm = huggingface_folder(tmp_path / "vit"), timm_folder(tmp_path / "timm")
     assert [read_model(each, given).classes for each in (vit, timm)] == [("x", "y", "z")] * 2
     line = refusal(read_model, timm, ImportConfig(squash=True))
-    assert line == "squash is not for a ViT of timm; allowed: classes"
-    assert "palette is missing" in refusal(read_model, tmp_path / "model.ckpt-1", ImportConfig())
+    assert line == "squash is not for a model of kind timm; allowed: classes"
     names.write_text("x\nx\nz\n")
     assert "must name two or more different classes" in refusal(read_model, vit, given)
     change_json(vit / "config.json", model_type="deit")
     line = refusal(read_model, vit, ImportConfig())
-    assert line == "model_type is 'deit'; allowed: imagegpt, vit, vit_mae, timm"
+    assert line == "kind of model is 'deit'; allowed: openai, imagegpt, vit, vit_mae, timm"
 
 
 def test_names_in_memory_are_those_in_files(tmp_path: Path) -> None:
