@@ -165,6 +165,7 @@ def mask_crc(crc: int) -> int:
 
 
 def index_path(prefix: Path) -> Path:
+    """Return the path of the index of a checkpoint."""
     return prefix.parent / f"{prefix.name}.index"
 
 
