@@ -36,7 +36,6 @@ if not os.environ.keys() & {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"}:
 KEYWORD = inspect.Parameter.KEYWORD_ONLY
 # The help of words that have several commands.
 GROUPS: dict[str, str] = {
-    "convert": "Convert checkpoints from and to Hugging Face, and from OpenAI and timm.",
     "data": "Look at a dataset: pictures, sizes, classes, duplicates, unreadable images.",
     "palette": "Fit, import and inspect color palettes.",
     "recipe": "Show the settings of one and where each comes from.",
@@ -44,7 +43,7 @@ GROUPS: dict[str, str] = {
 }
 
 ORDER = """demo list recipe plan data palette pretrain resume search-lr probe analyze finetune
-evaluate low-data sample complete reconstruct score neighbors convert publish verify study compare
+evaluate low-data sample complete reconstruct score neighbors import export verify study compare
 reproduce report doctor studio"""
 """The commands in the order in which a newcomer needs them; others follow."""
 

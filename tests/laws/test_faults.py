@@ -25,7 +25,7 @@ from tests.tiny_runs import unchecked
 
 __all__ = ["isopix", "quick_figures", "quick_probes", "unchecked"]
 
-WRITING = ["complete", "convert to-huggingface", "data show", "evaluate", "finetune", "low-data", "neighbors"]
+WRITING = ["complete", "export", "data show", "evaluate", "finetune", "low-data", "neighbors"]
 WRITING += ["palette fit", "palette import", "pretrain", "probe", "reconstruct", "report", "sample", "verify"]
 made = test_results.folder
 
