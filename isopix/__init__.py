@@ -24,25 +24,17 @@ if TYPE_CHECKING:
     from isopix.pretrained.images import make_grid
     from isopix.pretrained.model import PretrainedModel
     from isopix.pretrained.run import Run, load, save
-    from isopix.verbs.catalog import list_models, list_recipes, plan, show_recipe
-    from isopix.verbs.convert import (
-        convert_huggingface,
-        convert_huggingface_vit,
-        convert_mae,
-        convert_openai,
-        convert_timm,
-        convert_to_huggingface,
-        publish,
-    )
+    from isopix.verbs.catalog import list_models, plan, show_recipe
     from isopix.verbs.data import data_show, palette_fit, palette_import, palette_show
     from isopix.verbs.doctor import doctor
     from isopix.verbs.evaluate import compare, evaluate, verify
+    from isopix.verbs.import_export import export, import_model
     from isopix.verbs.pretrain import finetune, pretrain, resume, search_lr
     from isopix.verbs.probe import low_data, probe
     from isopix.verbs.report import demo, open_studio, report
     from isopix.verbs.sample import complete, reconstruct, sample
     from isopix.verbs.score import analyze, neighbors, score
-    from isopix.verbs.study import list_protocols, plan_reproduction, reproduce, study_inductive_bias
+    from isopix.verbs.study import plan_reproduction, reproduce, study_inductive_bias
 
 # The module of each name that is no verb, imported on first use, so that `import isopix` imports no torch.
 _MODULES = {

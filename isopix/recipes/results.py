@@ -1,6 +1,6 @@
 """Costs of a recipe, and results of `recipe` and `plan`, without PyTorch."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from json import dumps
@@ -182,15 +182,6 @@ class PlanResult(Result):
 
     def _cost(self, device_hours: float) -> list[str]:
         return [] if self.price is None else [_amount(device_hours * self.price)]
-
-
-class RecipeList(Result):
-    """The recipes with their descriptions, large families as one name pattern."""
-
-    recipes: Mapping[str, str]
-
-    def tables(self) -> list[Table]:
-        return [Table("Recipes", ["name", "description"], list(self.recipes.items()))]
 
 
 @dataclass(frozen=True)

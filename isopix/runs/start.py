@@ -83,7 +83,7 @@ def prepare_pretrain(
         loaded = load_run(find_model(Path(weights)), device=CPU)
     base = loaded.recipe if loaded and recipe is None else recipe
     if base is None:
-        raise ValueError("pretrain needs the name of a recipe (isopix recipe list), or --from RUN")
+        raise ValueError("pretrain needs the name of a recipe (isopix list recipes), or --from RUN")
     if loaded and recipe is None and loaded.recipe.finetune is not None:
         command = command_line("pretrain", "RECIPE", "--from", weights)
         raise ValueError(f"run {weights} is fine-tuned; name the recipe of pre-training: {command}")

@@ -128,15 +128,6 @@ class ReproductionResult(Result):
         return f"failed: {reasons}; the same command retries" if left else ""
 
 
-class ProtocolList(Result):
-    """The titles of all protocols by name."""
-
-    protocols: Mapping[str, str]
-
-    def tables(self) -> list[Table]:
-        return [Table("Protocols", ["name", "experiment"], list(self.protocols.items()))]
-
-
 @dataclass(frozen=True)
 class PlannedTrial:
     """A trial: its name, the number of its trainings, and their FLOPs."""

@@ -1,15 +1,16 @@
-"""`isopix plan`, `recipe` and `models`: the cost and settings of recipes, and models of the package."""
+"""`isopix list`, `recipe` and `plan`: what comes with isopix, and the settings and cost of a recipe."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from isopix.core.choices import MFU, Range
 from isopix.core.text import Table
 from isopix.core.verb import verb
-from isopix.recipes.results import PlanResult, RecipeList, RecipeSettings
+from isopix.recipes.results import PlanResult, RecipeSettings
 from isopix.storage.result import Result
 from isopix.verbs.options import DeviceLike, RecipeLike, Settings, SettingsFile
 
@@ -78,17 +79,6 @@ def plan(
     )
 
 
-@verb(command="recipe list")
-def list_recipes() -> RecipeList:
-    """List the recipes by paper, smallest first; large families as one name pattern.
-
-    Example: isopix recipe list
-    """
-    from isopix.recipes import registry
-
-    return RecipeList(recipes=registry.listing())
-
-
 @verb(command="recipe show")
 def show_recipe(recipe: RecipeLike, *settings: Settings, file: SettingsFile = None) -> RecipeSettings:
     """Show every setting of a recipe: its value, what it means, and where a changed value comes from.
@@ -123,29 +113,49 @@ class ShippedModel:
     size: int
 
 
-class ShippedModels(Result):
-    """The models that come with the package."""
+class Listing(Result):
+    """What comes with isopix, or is registered: models, and descriptions of recipes and protocols by name."""
 
-    models: tuple[ShippedModel, ...]
+    models: tuple[ShippedModel, ...] = ()
+    recipes: Mapping[str, str] = field(default_factory=dict)
+    protocols: Mapping[str, str] = field(default_factory=dict)
 
     def tables(self) -> list[Table]:
         caption = "Models: test loss in nats per code and probe accuracy (best baseline)"
         columns = ["name", "objective", "data", "test loss", "probe"]
-        return [Table(caption, columns, [_row(each) for each in self.models])]
+        tables = [
+            Table(caption, columns, [_row(each) for each in self.models]),
+            Table("Recipes", ["name", "description"], list(self.recipes.items())),
+            Table("Protocols", ["name", "experiment"], list(self.protocols.items())),
+        ]
+        return [each for each in tables if each.rows]
 
     def notes(self) -> list[str]:
-        return [f"try: isopix sample {self.models[0].name}" if self.models else "none in this installation"]
+        return [f"try: isopix sample {self.models[0].name}"] if self.models else []
 
 
-@verb(command="models")
-def list_models() -> ShippedModels:
-    """List the models that come with isopix; commands accept their names in place of a run folder.
+What = Annotated[Literal["models", "recipes", "protocols"] | None, "What to list. By default, all three."]
 
-    Test losses are in nats per predicted code, probes are the test accuracy of a linear probe, with the best
-    baseline of each in parentheses.
 
-    Example: isopix models
+@verb(command="list")
+def list_models(what: What = None) -> Listing:
+    """List the models that come with isopix, the recipes, and the protocols of `isopix reproduce`.
+
+    Commands accept the name of a model in place of a run folder. Test losses are in nats per predicted code,
+    probes are the test accuracy of a linear probe, with the best baseline of each in parentheses. Recipes are
+    by paper, smallest first, large families as one name pattern.
+
+    Example: isopix list recipes
     """
+    from isopix.recipes import registry
+    from isopix.studies.papers.protocol import protocols
+
+    titles = {name: each.title for name, each in protocols().items()}
+    found: dict[str, Any] = {"models": _models(), "recipes": registry.listing(), "protocols": titles}
+    return Listing(**{kind: each for kind, each in found.items() if what in (kind, None)})
+
+
+def _models() -> tuple[ShippedModel, ...]:
     from isopix.core.config import from_dict
     from isopix.runs.load import shipped_models
     from isopix.storage.atomic import read_json
@@ -155,7 +165,7 @@ def list_models() -> ShippedModels:
         {"name": name, "folder": folder, "size": size_of(folder), **read_json(folder / "model.json")}
         for name, folder in shipped_models().items()
     ]
-    return ShippedModels(models=tuple(from_dict(ShippedModel, each) for each in found))
+    return tuple(from_dict(ShippedModel, each) for each in found)
 
 
 def _row(model: ShippedModel) -> list[str]:

@@ -44,7 +44,7 @@ PathLike = str | os.PathLike[str]
 RunFolderLike = Annotated[PathLike, "Run folder."]
 DataLike = PathLike | Dataset
 
-RunLike = Annotated[PathLike | Model, "Run folder, or a model that `isopix models` lists."]
+RunLike = Annotated[PathLike | Model, "Run folder, or a model that `isopix list models` lists."]
 DATASETS = f"{local_formats()}, or a name (digits, cifar10, ...)"
 Data = Annotated[DataLike, f"Dataset: {DATASETS}."]
 OtherImages = Annotated[DataLike | None, f"Dataset instead of the run's own: {DATASETS}."]
@@ -53,7 +53,7 @@ TrainingData = Annotated[PathLike | None, f"Dataset: {DATASETS}."]
 PaletteFile = Annotated[
     PathLike | None, "Palette file. By default, a palette is fitted to the training images."
 ]
-RecipeLike = Annotated[str | Recipe, "Name from `isopix recipe list`."]
+RecipeLike = Annotated[str | Recipe, "Name from `isopix list recipes`."]
 SettingsFile = Annotated[
     Path | None, "Settings in a .yaml, .toml or .json file; command-line settings override it."
 ]

@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from isopix.runs.state import RunStatus
 
 Trained = Annotated[
-    RecipeLike | None, "Name from `isopix recipe list`; with --from, the default is that of the run."
+    RecipeLike | None, "Name from `isopix list recipes`; with --from, the default is that of the run."
 ]
 Weights = Annotated[
     PathLike | None,
     Parameter(name="--from"),
-    "Run folder, checkpoint folder or model of `isopix models` to start from: its weights and "
+    "Run folder, checkpoint folder or model of `isopix list models` to start from: its weights and "
     "codec, with a new optimizer.",
 ]
 MovedData = Annotated[PathLike | None, "Where the images of the run are now, if they were moved."]
@@ -186,7 +186,7 @@ def finetune(
 
 Searched = Annotated[
     os.PathLike[str] | RecipeLike,
-    "Name from `isopix recipe list`, or run folder of a pre-trained network to fine-tune.",
+    "Name from `isopix list recipes`, or run folder of a pre-trained network to fine-tune.",
 ]
 SearchOut = Annotated[Path, "Folder of the search: new, empty, or that of the same search to resume."]
 MaxLR = Annotated[float, "Largest learning rate."]

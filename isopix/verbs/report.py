@@ -205,7 +205,7 @@ def _has_checkpoint(run: Path) -> bool:
 
 
 HOST = "127.0.0.1"
-Opened = Annotated[PathLike, "One or two run folders, or models that `isopix models` lists."]
+Opened = Annotated[PathLike, "One or two run folders, or models that `isopix list models` lists."]
 Port = Annotated[
     Annotated[int, Range(low=1, high=65535)] | None, "Port of the page. Default: the next free one from 7860."
 ]

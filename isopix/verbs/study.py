@@ -11,7 +11,7 @@ from isopix.core.choices import MFU
 from isopix.core.choices import Count as Positive
 from isopix.core.verb import VERBS, verb
 from isopix.studies.inductive_bias.results import StudyResult
-from isopix.studies.results import PlannedTrial, ProtocolList, ReproductionPlan, ReproductionResult
+from isopix.studies.results import PlannedTrial, ReproductionPlan, ReproductionResult
 from isopix.verbs.options import DATASETS, DeviceLike, Settings
 from isopix.verbs.pretrain import same_command
 
@@ -81,7 +81,7 @@ def study_inductive_bias(
         return write_up(run_study(out, planned, jobs=jobs, device=device, slurm=slurm))
 
 
-ProtocolName = Annotated[str, "Name of the protocol, such as igpt.table4."]
+ProtocolName = Annotated[str, "Name from `isopix list protocols`."]
 ReproductionOut = Annotated[
     Path, "Folder of trials and tables: new, empty, or that of the same setup to resume."
 ]
@@ -137,17 +137,6 @@ def reproduce(
             result = replace(write_table(found, reproduction), warnings=(text,))
             raise Interrupted(text, result) from None
         return write_table(found, reproduction)
-
-
-@verb(command="reproduce list")
-def list_protocols() -> ProtocolList:
-    """List the tables and figures of papers that `isopix reproduce` measures.
-
-    Example: isopix reproduce list
-    """
-    from isopix.studies.papers.protocol import protocols
-
-    return ProtocolList(protocols={name: each.title for name, each in protocols().items()})
 
 
 @verb(command="reproduce plan")
