@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from isopix.verbs.catalog import list_models, plan, show_recipe
     from isopix.verbs.data import data_show, palette_fit, palette_import, palette_show
     from isopix.verbs.doctor import doctor
-    from isopix.verbs.evaluate import compare, evaluate, verify
+    from isopix.verbs.evaluate import compare, evaluate
     from isopix.verbs.import_export import export, import_model
     from isopix.verbs.pretrain import finetune, pretrain, resume, search_lr
     from isopix.verbs.probe import low_data, probe

@@ -53,7 +53,6 @@ CALLS = {  # what all calls of a verb have
     "sample": "ar --count 2",
     "score": "bert --limit 8 --masks 2 --maps 1",
     "search-lr": f"igpt.digits {QUICK} --max-lr 0.01 --min-lr 0.003 steps=60 evaluate_every=30",
-    "verify": "bert --limit 20",
 }
 OWN_CALLS = {
     "finetune --refit-on-validation": f"ar {QUICK} --limit 40",

@@ -15,7 +15,7 @@ STUDY = "study inductive-bias --out r"
 CHECKPOINT = "ar/checkpoints/step-00000002"
 READERS = (
     *("resume", "probe", "analyze", "evaluate", "low-data", "sample", "complete", "reconstruct"),
-    *("verify", "report", "compare"),
+    *("report", "compare"),
 )
 
 REFUSED = [
@@ -78,7 +78,7 @@ REFUSED = [
     # What a model cannot do.
     "sample bert",
     "complete ar --rows 0",
-    "evaluate ar",
+    "evaluate ar --mask-ensemble 1",
     "probe ar --mask-ensemble 5",
     "probe ar --concat 5 --layer 1",
     "probe ar --layer 7",
