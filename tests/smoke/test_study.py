@@ -1,4 +1,4 @@
-"""`isopix search-lr`, `isopix study inductive-bias` and `isopix reproduce`, at a micro scale."""
+"""`isopix search-lr` and `isopix reproduce`, at a micro scale."""
 
 import json
 import shlex
@@ -17,7 +17,7 @@ from tests.smoke.conftest import Run, done
 
 WORDS = ["width=8", "batch_size=16", "data.rows=8", "data.cols=8", "data.limit=150", "log_every=2", "steps=8"]
 WORDS += ["evaluate_every=8", "checkpoint_every=4", "evaluate_images=32"]
-STUDY = ["study", "inductive-bias", "--out", "bias"]
+STUDY = ["reproduce", "isotropic.study", "--out", "bias"]
 MICRO = [*STUDY, "--data", "digits", "--trials", "*-pix2vec-1", "--seeds", "1", "--jobs", "2", *WORDS]
 
 
