@@ -10,13 +10,11 @@ from isopix.recipes import registry
 from isopix.recipes.published import Value
 from isopix.studies.papers import igpt, vit_patchformer
 from isopix.studies.papers.igpt_networks import igpt_network
-from isopix.studies.papers.protocol import STUDY, Setup, find_protocol, protocols
+from isopix.studies.papers.protocol import Setup, find_protocol
 from isopix.studies.papers.reproduction import Reproduction
 from isopix.studies.papers.trials import FineTune
 from tests.golden.values import check_golden, different, leaves
-from tests.unit.studies.papers.fakes import FakeVerbs
-
-TABLES = [name for name in protocols() if name != STUDY]
+from tests.unit.studies.papers.fakes import TABLES, FakeVerbs
 
 LARGE = dict(leaves(to_dict(registry.find("igpt.l"))))
 
