@@ -29,6 +29,7 @@ SYNONYMS = {
     "linear-probe": "probe",
     "dataset": "data",
     "models": "list",
+    "study": "reproduce",
     **dict.fromkeys(("num", "num-images", "num-samples"), "count"),
     **dict.fromkeys(("output", "output-dir"), "out"),
     "temp": "temperature",

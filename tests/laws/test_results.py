@@ -60,12 +60,12 @@ CALLS = {
     "reconstruct": "bert -n 2",
     "report": "ar bert --out page.html",
     "reproduce": f"igpt.figure2 --data digits --out protocols {QUICK}",
-    "reproduce plan": "igpt.figure2",
+    "reproduce igpt.figure2": "--plan --data digits --pretrained igpt-l=ar",
+    "reproduce isotropic.study": f"--data digits --trials conv-pix2vec-1 --seeds 1 --out bias {STUDY}",
     "resume": "ar",
     "sample": "ar -n 2 --nearest",
     "score": "ar --limit 10 --against digits --maps 1",
     "search-lr": f"igpt.digits --out searched {QUICK} --max-lr 0.01 --min-lr 0.01",
-    "study inductive-bias": f"--data digits --trials conv-pix2vec-1 --seeds 1 --out bias {STUDY}",
 }
 OPTIONS = [  # of commands whose options `test_options` does not change
     "compare tuned --baseline other --out compared.json",
@@ -84,17 +84,17 @@ OPTIONS = [  # of commands whose options `test_options` does not change
     "palette import levels.npy --out wide.npz --range -2 2",
     "recipe show igpt.digits width=32 --file small.yaml",
     "report ar bert tuned --out three.html",
-    "reproduce plan igpt.figure2 --scale small --pretrain-data cifar100",
-    "reproduce plan igpt.figure2 --data digits --pretrained igpt-l=ar",
+    "reproduce igpt.figure2 --plan --scale small --pretrain-data cifar100",
+    "reproduce isotropic.study --plan --trials mixer-* --seeds 1 width=16",
 ]
 # `demo` returns what `report` does, `studio` nothing.
 NOT_CALLED = {"demo", "studio"}
 # What they write has records of its own: a run folder, or another's model.
 NO_RECORD = {"pretrain", "resume", "finetune", "import", "export"}
 
-UNMEASURED = {"list", "report", "study inductive-bias"}  # published numbers; each trial has records
+UNMEASURED = {"list", "report", "reproduce isotropic.study"}  # published numbers; each trial has records
 
-MARKS = {"study inductive-bias": pytest.mark.integration}
+MARKS = {"reproduce isotropic.study": pytest.mark.integration}
 
 Run = Callable[[str], tuple[Result, dict[str, Any]]]
 
