@@ -39,11 +39,10 @@ GROUPS: dict[str, str] = {
     "data": "Look at a dataset: pictures, sizes, classes, duplicates, unreadable images.",
     "palette": "Fit, import and inspect color palettes.",
     "recipe": "Show the settings of one and where each comes from.",
-    "study": "Run a study: train, probe and compare many networks.",
 }
 
 ORDER = """demo list recipe plan data palette pretrain resume search-lr probe analyze finetune
-evaluate low-data sample complete reconstruct score neighbors import export verify study compare
+evaluate sample complete reconstruct score neighbors import export compare
 reproduce report doctor studio"""
 """The commands in the order in which a newcomer needs them; others follow."""
 

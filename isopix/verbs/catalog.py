@@ -150,8 +150,7 @@ def list_models(what: What = None) -> Listing:
     from isopix.recipes import registry
     from isopix.studies.papers.protocol import protocols
 
-    titles = {name: each.title for name, each in protocols().items()}
-    found: dict[str, Any] = {"models": _models(), "recipes": registry.listing(), "protocols": titles}
+    found: dict[str, Any] = {"models": _models(), "recipes": registry.listing(), "protocols": protocols()}
     return Listing(**{kind: each for kind, each in found.items() if what in (kind, None)})
 
 

@@ -8,6 +8,7 @@ import stat
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -95,8 +96,8 @@ WRITERS: dict[str, Callable[[Path], object]] = {
     "probes/history": isopix.resume,
     "wandb": isopix.resume,
     "samples": isopix.sample,
-    "probes": isopix.verify,
-    "low-data": isopix.low_data,
+    "evaluations": isopix.evaluate,
+    "low-data": partial(isopix.probe, labels=[1]),
     "scores": isopix.score,
     "neighbors/neighbors-1": isopix.neighbors,
     "analysis": isopix.analyze,

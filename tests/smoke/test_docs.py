@@ -68,7 +68,7 @@ def test_recipes_exist() -> None:
     text = "\n".join(block for page in PAGES for block in CODE.findall(page.read_text()))
     names = set(re.findall(r"\b(?:igpt|patchformer|vit|isotropic)\.[a-z]\w*(?:-\w+)*", text))
     assert len(names) > 10
-    assert names - registry.RECIPES.keys() <= {"igpt.table4", "isotropic.py"}  # a claim, and a file
+    assert names - registry.RECIPES.keys() <= {"igpt.table4", "isotropic.study"}  # protocols
 
 
 def test_no_folder_is_written_twice() -> None:

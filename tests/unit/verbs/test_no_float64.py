@@ -100,12 +100,12 @@ CALLS: dict[str, Callable[[Path], Any]] = {
     "probe adam": lambda run: isopix.probe(
         run, "batch_size=8", "epochs=1", limit=40, method="adam", device="mps"
     ),
-    "low-data": lambda run: isopix.low_data(run, labels=[2], subsets=1, limit=60, device="mps"),
+    "few labels": lambda run: isopix.probe(run, labels=[2], subsets=1, limit=60, device="mps"),
     "neighbors": lambda run: isopix.neighbors(run, limit=20, device="mps"),
     "sample": lambda run: isopix.sample(run, count=2, device="mps"),
     "complete": lambda run: isopix.complete(run, count=2, device="mps"),
     "reconstruct": lambda run: isopix.reconstruct(run, count=2, device="mps"),
-    "verify": lambda run: isopix.verify(run, device="mps"),
+    "evaluate": lambda run: isopix.evaluate(run, device="mps"),
     "finetune": lambda run: isopix.finetune(run, "steps=2", out=run.parent / "tuned", device="mps"),
     "analyze": lambda run: isopix.analyze(run, limit=4, device="mps"),
 }
