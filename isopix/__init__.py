@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from isopix.pretrained.images import make_grid
     from isopix.pretrained.model import PretrainedModel
     from isopix.pretrained.run import Run, load, save
-    from isopix.verbs.catalog import list_models, plan, show_recipe
+    from isopix.verbs.catalog import list_models, plan, show
     from isopix.verbs.convert import (
         convert_huggingface,
         convert_huggingface_vit,

@@ -27,6 +27,7 @@ SYNONYMS = {
     "linear-probe": "probe",
     "dataset": "data",
     "models": "list",
+    "recipe": "show",
     **dict.fromkeys(("num", "num-images", "num-samples"), "count"),
     **dict.fromkeys(("output", "output-dir"), "out"),
     "temp": "temperature",

@@ -39,11 +39,10 @@ GROUPS: dict[str, str] = {
     "convert": "Convert checkpoints from and to Hugging Face, and from OpenAI and timm.",
     "data": "Look at a dataset: pictures, sizes, classes, duplicates, unreadable images.",
     "palette": "Fit, import and inspect color palettes.",
-    "recipe": "Show the settings of one and where each comes from.",
     "study": "Run a study: train, probe and compare many networks.",
 }
 
-ORDER = """demo list recipe plan data palette pretrain resume search-lr probe analyze finetune
+ORDER = """demo list show plan data palette pretrain resume search-lr probe analyze finetune
 evaluate low-data sample complete reconstruct score neighbors convert publish verify study compare
 reproduce report doctor studio"""
 """The commands in the order in which a newcomer needs them; others follow."""
@@ -113,7 +112,7 @@ def _exit(error: BaseException, message: str, code: int) -> None:
 
 
 def add_verb(app: App, verb: Verb, place: int) -> None:
-    """Add the command of a verb, `probe` or `recipe show`, at a place in the list of commands."""
+    """Add the command of a verb, `probe` or `convert mae`, at a place in the list of commands."""
     *group, word = verb.command.split()
     for name in group:
         if name not in app:

@@ -1,4 +1,4 @@
-"""`isopix list`, `recipe` and `plan`: what comes with isopix, and the settings and cost of a recipe."""
+"""`isopix list`, `show` and `plan`: what comes with isopix, and the settings and cost of a recipe."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from isopix.core.text import Table
 from isopix.core.verb import verb
 from isopix.recipes.results import PlanResult, RecipeSettings
 from isopix.storage.result import Result
-from isopix.verbs.options import DeviceLike, RecipeLike, Settings, SettingsFile
+from isopix.verbs.options import DeviceLike, Model, PathLike, Recipe, RecipeLike, Settings, SettingsFile
 
 Devices = Annotated[
     tuple[str, ...],
@@ -79,16 +79,46 @@ def plan(
     )
 
 
-@verb(command="recipe show")
-def show_recipe(recipe: RecipeLike, *settings: Settings, file: SettingsFile = None) -> RecipeSettings:
-    """Show every setting of a recipe: its value, what it means, and where a changed value comes from.
+Shown = Annotated[PathLike | Model | Recipe, "Recipe or model that `isopix list` lists, or a run folder."]
 
-    Example: isopix recipe show igpt.tiny depth=4
+
+@verb()
+def show(source: Shown, *settings: Settings, file: SettingsFile = None) -> RecipeSettings:
+    """Show every setting of a recipe or a run: its value, its meaning, and where a changed value comes from.
+
+    Settings of a run are compared with those of the recipe that it names.
+
+    Example: isopix show igpt.tiny depth=4
     """
     from isopix.recipes import registry
 
-    found = registry.resolve(recipe, file=file, settings=settings)
+    saved = _saved_recipe(source)
+    if saved is None:
+        found = registry.resolve(source, file=file, settings=settings)
+    elif settings or file:
+        raise ValueError("a run has the settings of its training; leave out other settings and files")
+    else:
+        found = registry.compared(saved)
     return RecipeSettings(recipe=found.recipe.name, settings=tuple(registry.settings(found)))
+
+
+def _saved_recipe(source: PathLike | Model | Recipe) -> Recipe | None:
+    """Return the recipe of a run or a model; None for a recipe and for the name of one."""
+    from isopix.recipes import registry
+    from isopix.runs.load import saved_recipe, shipped_models
+
+    if isinstance(source, Recipe):
+        return None
+    if isinstance(source, Model):
+        return source.loaded.recipe
+    path = Path(source)
+    if path.exists() or len(path.parts) > 1:
+        return saved_recipe(path)
+    models = shipped_models()
+    if path.name in models.keys() - registry.RECIPES.keys():
+        return saved_recipe(models[path.name])
+    registry.find(path.name, "no run folder or recipe")
+    return None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -56,7 +56,6 @@ CALLS = {
     "pretrain": f"igpt.digits --out pretrained {QUICK}",
     "probe": "ar --method ridge --refit-on-validation",
     "publish": "ar me/mine",
-    "recipe show": "igpt.digits depth=6",
     "reconstruct": "bert -n 2",
     "report": "ar bert --out page.html",
     "reproduce": f"igpt.figure2 --data digits --out protocols {QUICK}",
@@ -65,6 +64,7 @@ CALLS = {
     "sample": "ar -n 2 --nearest",
     "score": "ar --limit 10 --against digits --maps 1",
     "search-lr": f"igpt.digits --out searched {QUICK} --max-lr 0.01 --min-lr 0.01",
+    "show": "igpt.digits depth=6",
     "study inductive-bias": f"--data digits --trials conv-pix2vec-1 --seeds 1 --out bias {STUDY}",
     "verify": "ar --limit 8",
 }
@@ -80,10 +80,10 @@ OPTIONS = [  # of commands whose options `test_options` does not change
     "probe ar --method sgd iterations=30 batch_size=7 lr_grid=[0.1] momentum=0.5",
     "list protocols",
     "palette import levels.npy --out wide.npz --range -2 2",
-    "recipe show igpt.digits width=32 --file small.yaml",
     "report ar bert tuned --out three.html",
     "reproduce plan igpt.figure2 --scale small --pretrain-data cifar100",
     "reproduce plan igpt.figure2 --data digits --pretrained igpt-l=ar",
+    "show igpt.digits width=32 --file small.yaml",
 ]
 # `demo` returns what `report` does, `studio` nothing.
 NOT_CALLED = {"demo", "studio"}

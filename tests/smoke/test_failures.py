@@ -70,7 +70,7 @@ def test_errors_and_interrupts_are_one_line(
     isopix: Run, monkeypatch: pytest.MonkeyPatch, error: BaseException, message: str, code: int
 ) -> None:
     monkeypatch.setattr(registry, "resolve", raising(error))
-    refused(isopix("recipe", "show", "igpt.tiny"), message, code=code)
+    refused(isopix("show", "igpt.tiny"), message, code=code)
 
 
 def test_an_unusable_compiler_is_rejected_before_training(

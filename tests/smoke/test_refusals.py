@@ -15,7 +15,7 @@ STUDY = "study inductive-bias --out r"
 CHECKPOINT = "ar/checkpoints/step-00000002"
 READERS = (
     *("resume", "probe", "analyze", "evaluate", "low-data", "sample", "complete", "reconstruct"),
-    *("verify", "report", "compare"),
+    *("verify", "report", "compare", "show"),
 )
 
 REFUSED = [
@@ -51,6 +51,7 @@ REFUSED = [
     "finetune igpt.digits --out r layer=9",
     # Recipes, runs and models.
     "plan igpt.tinny",
+    "show ar depth=2",
     "finetune igpt.digitz --out r",
     "sample photos",
     "pretrain igpt.digits --out mine",
