@@ -10,9 +10,10 @@ from cyclopts import Parameter
 from isopix.core.choices import MFU, Range
 from isopix.core.text import Table
 from isopix.core.verb import verb
+from isopix.recipes.recipe import Recipe
 from isopix.recipes.results import PlanResult, RecipeSettings
 from isopix.storage.result import Result
-from isopix.verbs.options import DeviceLike, Model, PathLike, Recipe, RecipeLike, Settings, SettingsFile
+from isopix.verbs.options import DeviceLike, Model, PathLike, RecipeLike, Settings, SettingsFile
 
 Devices = Annotated[
     tuple[str, ...],
