@@ -3,17 +3,19 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from isopix.core.choices import MFU, Range
 from isopix.core.text import Table
 from isopix.core.verb import verb
-from isopix.recipes.recipe import Recipe
 from isopix.recipes.results import PlanResult, RecipeSettings
 from isopix.storage.result import Result
-from isopix.verbs.options import DeviceLike, Model, PathLike, RecipeLike, Settings, SettingsFile
+from isopix.verbs.options import DeviceLike, RecipeLike, RunLike, Settings, SettingsFile
+
+if TYPE_CHECKING:
+    from isopix.recipes.recipe import Recipe
 
 Devices = Annotated[
     tuple[str, ...],
@@ -80,7 +82,7 @@ def plan(
     )
 
 
-Shown = Annotated[PathLike | Model | Recipe, "Recipe or model that `isopix list` lists, or a run folder."]
+Shown = Annotated[RunLike | RecipeLike, "Recipe or model that `isopix list` lists, or a run folder."]
 
 
 @verb()
@@ -92,10 +94,12 @@ def show(source: Shown, *settings: Settings, file: SettingsFile = None) -> Recip
     Example: isopix show igpt.tiny depth=4
     """
     from isopix.recipes import registry
+    from isopix.recipes.recipe import Recipe
 
-    saved = _saved_recipe(source)
-    if saved is None:
+    if isinstance(source, Recipe):
         found = registry.resolve(source, file=file, settings=settings)
+    elif (saved := _saved_recipe(source)) is None:
+        found = registry.resolve(str(source), file=file, settings=settings)
     elif settings or file:
         raise ValueError("a run has the settings of its training; leave out other settings and files")
     else:
@@ -103,19 +107,17 @@ def show(source: Shown, *settings: Settings, file: SettingsFile = None) -> Recip
     return RecipeSettings(recipe=found.recipe.name, settings=tuple(registry.settings(found)))
 
 
-def _saved_recipe(source: PathLike | Model | Recipe) -> Recipe | None:
+def _saved_recipe(source: RunLike) -> "Recipe | None":
     """Return the recipe of a run or a model; None for a recipe and for the name of one."""
+    from isopix.pretrained.model import PretrainedModel
     from isopix.recipes import registry
     from isopix.runs.load import saved_recipe, shipped_models
 
-    if isinstance(source, Recipe):
-        return None
-    if isinstance(source, Model):
+    if isinstance(source, PretrainedModel):
         return source.loaded.recipe
-    path = Path(source)
+    path, models = Path(source), shipped_models()
     if path.exists() or len(path.parts) > 1:
         return saved_recipe(path)
-    models = shipped_models()
     if path.name in models.keys() - registry.RECIPES.keys():
         return saved_recipe(models[path.name])
     registry.find(path.name, "no run folder or recipe")
