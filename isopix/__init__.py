@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         convert_to_huggingface,
         publish,
     )
-    from isopix.verbs.data import data_show, palette_fit, palette_import, palette_show
+    from isopix.verbs.data import data_show, palette
     from isopix.verbs.doctor import doctor
     from isopix.verbs.evaluate import compare, evaluate, verify
     from isopix.verbs.pretrain import finetune, pretrain, resume, search_lr

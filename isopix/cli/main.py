@@ -37,8 +37,6 @@ KEYWORD = inspect.Parameter.KEYWORD_ONLY
 # The help of words that have several commands.
 GROUPS: dict[str, str] = {
     "convert": "Convert checkpoints from and to Hugging Face, and from OpenAI and timm.",
-    "data": "Look at a dataset: pictures, sizes, classes, duplicates, unreadable images.",
-    "palette": "Fit, import and inspect color palettes.",
     "study": "Run a study: train, probe and compare many networks.",
 }
 

@@ -1,9 +1,10 @@
 """`isopix list`, `show` and `plan`: what comes with isopix, and the settings and cost of a recipe."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -12,10 +13,7 @@ from isopix.core.text import Table
 from isopix.core.verb import verb
 from isopix.recipes.results import PlanResult, RecipeSettings
 from isopix.storage.result import Result
-from isopix.verbs.options import DeviceLike, RecipeLike, RunLike, Settings, SettingsFile
-
-if TYPE_CHECKING:
-    from isopix.recipes.recipe import Recipe
+from isopix.verbs.options import DeviceLike, PathLike, RecipeLike, Settings, SettingsFile
 
 Devices = Annotated[
     tuple[str, ...],
@@ -82,7 +80,7 @@ def plan(
     )
 
 
-Shown = Annotated[RunLike | RecipeLike, "Recipe or model that `isopix list` lists, or a run folder."]
+Shown = Annotated[PathLike | RecipeLike, "Recipe or model that `isopix list` lists, or a run folder."]
 
 
 @verb()
@@ -94,34 +92,28 @@ def show(source: Shown, *settings: Settings, file: SettingsFile = None) -> Recip
     Example: isopix show igpt.tiny depth=4
     """
     from isopix.recipes import registry
-    from isopix.recipes.recipe import Recipe
+    from isopix.runs.load import saved_recipe
 
-    if isinstance(source, Recipe):
-        found = registry.resolve(source, file=file, settings=settings)
-    elif (saved := _saved_recipe(source)) is None:
-        found = registry.resolve(str(source), file=file, settings=settings)
+    recipe = os.fspath(source) if isinstance(source, os.PathLike) else source
+    run = _run(recipe) if isinstance(recipe, str) else None
+    if run is None:
+        found = registry.resolve(recipe, file=file, settings=settings)
     elif settings or file:
         raise ValueError("a run has the settings of its training; leave out other settings and files")
     else:
-        found = registry.compared(saved)
+        found = registry.compared(saved_recipe(run))
     return RecipeSettings(recipe=found.recipe.name, settings=tuple(registry.settings(found)))
 
 
-def _saved_recipe(source: RunLike) -> "Recipe | None":
-    """Return the recipe of a run or a model; None for a recipe and for the name of one."""
-    from isopix.pretrained.model import PretrainedModel
+def _run(name: str) -> Path | None:
+    """Return the folder of a run or a model; None for the name of a recipe."""
     from isopix.recipes import registry
-    from isopix.runs.load import saved_recipe, shipped_models
+    from isopix.runs.load import shipped_models
 
-    if isinstance(source, PretrainedModel):
-        return source.loaded.recipe
-    path, models = Path(source), shipped_models()
+    path = Path(name)
     if path.exists() or len(path.parts) > 1:
-        return saved_recipe(path)
-    if path.name in models.keys() - registry.RECIPES.keys():
-        return saved_recipe(models[path.name])
-    registry.find(path.name, "no run folder or recipe")
-    return None
+        return path
+    return None if name in registry.RECIPES else shipped_models().get(name)
 
 
 @dataclass(frozen=True, kw_only=True)

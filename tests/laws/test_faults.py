@@ -24,8 +24,8 @@ from tests.tiny_runs import unchecked
 
 __all__ = ["isopix", "quick_figures", "quick_probes", "unchecked"]
 
-WRITING = ["complete", "convert to-huggingface", "data show", "evaluate", "finetune", "low-data", "neighbors"]
-WRITING += ["palette fit", "palette import", "pretrain", "probe", "reconstruct", "report", "sample", "verify"]
+WRITING = ["complete", "convert to-huggingface", "data", "evaluate", "finetune", "low-data", "neighbors"]
+WRITING += ["palette", "pretrain", "probe", "reconstruct", "report", "sample", "verify"]
 made = test_results.folder
 
 

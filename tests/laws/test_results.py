@@ -42,16 +42,14 @@ CALLS = {
     "convert huggingface": "exported huggingface",
     "convert openai": "model.ckpt-1 openai --palette levels.npz",
     "convert to-huggingface": "ar again",
-    "data show": "digits --out shown",
+    "data": "digits --out shown",
     "doctor": "",
     "evaluate": "tuned",
     "finetune": f"ar --out finetuned {TUNED}",
     "list": "",
     "low-data": "ar --labels 1 2 --subsets 2 --method ridge",
     "neighbors": "ar --limit 20 --num-neighbors 2",
-    "palette fit": "--data digits --colors 4 --size 8 8 --out fitted.npz",
-    "palette import": "levels.npy --range -1 1 --out imported.npz",
-    "palette show": "levels.npz",
+    "palette": "fitted.npz --data digits --colors 4 --size 8 8",
     "plan": "igpt.digits",
     "pretrain": f"igpt.digits --out pretrained {QUICK}",
     "probe": "ar --method ridge --refit-on-validation",
@@ -79,7 +77,7 @@ OPTIONS = [  # of commands whose options `test_options` does not change
     "probe ar --method lbfgs l2_grid=[1.0]",
     "probe ar --method sgd iterations=30 batch_size=7 lr_grid=[0.1] momentum=0.5",
     "list protocols",
-    "palette import levels.npy --out wide.npz --range -2 2",
+    "palette levels.npy --out wide.npz --range -2 2",
     "report ar bert tuned --out three.html",
     "reproduce plan igpt.figure2 --scale small --pretrain-data cifar100",
     "reproduce plan igpt.figure2 --data digits --pretrained igpt-l=ar",
@@ -107,7 +105,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         np.save("levels.npy", bundles.LEVELS)
         network = bundles.variables(depth=1, width=16, heads=2, colors=27, positions=16)
         bundles.write(Path("model.ckpt-1"), network)
-        for words in ["palette import levels.npy --range -1 1 --out levels.npz", *RUNS]:
+        for words in ["palette levels.npy --range -1 1 --out levels.npz", *RUNS]:
             cli(*words.split())
     return folder
 

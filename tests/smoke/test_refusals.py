@@ -21,7 +21,12 @@ READERS = (
 REFUSED = [
     # Commands, arguments and options.
     "smaple r",
+    "data show digits",
+    "recipe list",
     "palette zzz",
+    "palette gray.npz --colors 4",
+    "palette gray.npz --limit 4",
+    "palette gray.npy",
     "sample r --cuont=3",
     "sample r --num-samples 4",
     "sample",
@@ -32,7 +37,7 @@ REFUSED = [
     "sample r --count 0",
     "sample r --seed 1 --seed 2",
     "sample ar --temperature inf",
-    "palette fit --data d --out p --size 3",
+    "palette p.npz --data d --size 3",
     "complete r --split foo",
     "doctor --device cuda:7",
     f"{NEW} --logger nothing",
@@ -106,7 +111,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     small = [*QUICK, "data.limit=60"]
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        package.palette_import("gray.npy", value_range=(0, 1), out="gray.npz")
+        package.palette("gray.npy", value_range=(0, 1), out="gray.npz")
         package.pretrain("igpt.digits", *small, out="ar", device="cpu")
         package.pretrain("igpt.digits_bert", *small, out="bert", device="cpu")
         package.pretrain("igpt.digits", *small, out="cats", data="single", device="cpu")

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
+import isopix
 from isopix.codecs import palette_spec
 from isopix.codecs.palette_spec import PaletteFile
 from isopix.codecs.results import PaletteResult
-from isopix.verbs.data import palette_fit, palette_show
 from tests.unit.data.refusal import refusal
 
 COLORS = torch.tensor([[0.0, 0, 0], [127.5, 0.25, 30], [255, 255, 255]])
@@ -36,6 +36,11 @@ def test_the_stated_range_becomes_levels(
     values = value_range[0] + COLORS.double().numpy() / 255 * (value_range[1] - value_range[0])
     (np.save if suffix == ".npy" else np.savez)(path, values)
     assert torch.allclose(palette_spec.read_palette(path, value_range).colors, COLORS, atol=1e-5)
+
+
+def test_levels_of_8_bits_need_no_range(tmp_path: Path) -> None:
+    np.save(tmp_path / "theirs.npy", COLORS.byte().numpy())
+    assert palette_spec.read_palette(tmp_path / "theirs.npy").colors.tolist() == COLORS.byte().tolist()
 
 
 def test_openai_palette_is_recognized_without_a_range(real_data: Path) -> None:
@@ -79,16 +84,16 @@ def test_files_of_isopix_that_were_changed_or_cut_off_are_refused(tmp_path: Path
 
 
 def test_fit_writes_palette_figures_and_the_record_that_show_measures_again(tmp_path: Path) -> None:
-    found = palette_fit(data="digits", colors=5, out=tmp_path / "new" / "p.npz", size=(8, 8), limit=50)
+    found = isopix.palette(tmp_path / "new" / "p.npz", data="digits", colors=5, size=(8, 8), limit=50)
     assert PaletteResult.read(tmp_path / "new" / "p.npz") == found
     assert palette_spec.read_palette(found.path).colors.tolist() == list(map(list, found.rgb))
-    again = palette_show(tmp_path / "new" / "p.npz", data="digits", size=(8, 8), limit=50)
+    again = isopix.palette(tmp_path / "new" / "p.npz", data="digits", size=(8, 8), limit=50)
     figures = [f"p{part}.{suffix}" for part in ("", "-images") for suffix in ("json", "png", "svg")]
     assert {each.name for each in (tmp_path / "new").iterdir()} == {"p.npz", *figures}
     assert (again.splits, again.fingerprint, again.path) == (found.splits, found.fingerprint, None)
     errors = json.loads((tmp_path / "new" / "p-images.json").read_text())["rmse_per_image"]
     assert len(errors) == 10
     assert min(errors) > 0
-    few = palette_fit(data="digits", out=tmp_path / "p.npz", size=(8, 8))
+    few = isopix.palette(tmp_path / "p.npz", data="digits", colors=512, size=(8, 8))
     assert few.num_colors == 17
     assert few.source.endswith("seed 0; 512 were requested, and the images have no more")

@@ -27,7 +27,6 @@ def test_show_says_what_a_run_has_changed_of_its_recipe(run: TrainingResult) -> 
     changed = {each.path.rpartition(".")[2]: each.value for each in shown if each.source == "run"}
     assert changed.pop("limit") == LIMIT
     assert {f"{name}={value}" for name, value in changed.items()} == {*TINY}
-    assert isopix.show(isopix.load(run.path, **CPU)).settings == shown
 
 
 @pytest.fixture
