@@ -25,18 +25,10 @@ if TYPE_CHECKING:
     from isopix.pretrained.model import PretrainedModel
     from isopix.pretrained.run import Run, load, save
     from isopix.verbs.catalog import list_models, plan, show
-    from isopix.verbs.convert import (
-        convert_huggingface,
-        convert_huggingface_vit,
-        convert_mae,
-        convert_openai,
-        convert_timm,
-        convert_to_huggingface,
-        publish,
-    )
     from isopix.verbs.data import data_show, palette
     from isopix.verbs.doctor import doctor
     from isopix.verbs.evaluate import compare, evaluate, verify
+    from isopix.verbs.import_export import export, import_model
     from isopix.verbs.pretrain import finetune, pretrain, resume, search_lr
     from isopix.verbs.probe import low_data, probe
     from isopix.verbs.report import demo, open_studio, report

@@ -20,7 +20,8 @@ SIMILARITY = 0.75  # `limt` is close enough to `limit` to be suggested, `nope` i
 OF_COMMANDS = 0.65  # two of three letters: `fti` is `fit`
 # Names of commands and options in other tools, for suggestions.
 SYNONYMS = {
-    "export": "convert",
+    "convert": "import",
+    "publish": "export",
     "fit": "pretrain",
     "generate": "sample",
     "inpaint": "complete",

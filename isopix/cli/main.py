@@ -36,12 +36,11 @@ if not os.environ.keys() & {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"}:
 KEYWORD = inspect.Parameter.KEYWORD_ONLY
 # The help of words that have several commands.
 GROUPS: dict[str, str] = {
-    "convert": "Convert checkpoints from and to Hugging Face, and from OpenAI and timm.",
     "study": "Run a study: train, probe and compare many networks.",
 }
 
 ORDER = """demo list show plan data palette pretrain resume search-lr probe analyze finetune
-evaluate low-data sample complete reconstruct score neighbors convert publish verify study compare
+evaluate low-data sample complete reconstruct score neighbors import export verify study compare
 reproduce report doctor studio"""
 """The commands in the order in which a newcomer needs them; others follow."""
 
@@ -110,7 +109,7 @@ def _exit(error: BaseException, message: str, code: int) -> None:
 
 
 def add_verb(app: App, verb: Verb, place: int) -> None:
-    """Add the command of a verb, `probe` or `convert mae`, at a place in the list of commands."""
+    """Add the command of a verb, `probe` or `reproduce plan`, at a place in the list of commands."""
     *group, word = verb.command.split()
     for name in group:
         if name not in app:

@@ -213,9 +213,8 @@ class Table:
         for row in self._cells:
             table.add_row(*map(Text, row))
         console = Console(width=width or WIDE, color_system=None, legacy_windows=False)
-        with console.capture() as captured:
-            console.print(table)
-        lines = [line.rstrip() for line in captured.get().splitlines() if self.rows]
+        text = "".join(each.text for each in console.render(table))
+        lines = [line.rstrip() for line in text.splitlines() if self.rows]
         return "\n".join([printable(self.caption), *lines])
 
     def html(self) -> str:

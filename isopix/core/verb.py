@@ -37,7 +37,7 @@ Flat = Annotated[T, FLAT]
 
 @dataclass(frozen=True)
 class Verb:
-    """A registered verb. `command` is its word, or two, on the command line: "probe", "convert mae"."""
+    """A registered verb. `command` is its word, or two, on the command line: "probe", "reproduce plan"."""
 
     command: str
     function: Callable[..., Any]

@@ -45,7 +45,7 @@ def exported_model(loaded: LoadedRun) -> ExportedModel:
     recipe, head = loaded.recipe, loaded.class_head
     tensors = {} if head is None else head.state_dict()
     if recipe.model.codec.patch_size == 1 or recipe.objective.can_sample:
-        loaded.require_decoder("convert to-huggingface")
+        loaded.require_decoder("export")
         skipped = {f"classifier.{name}": NO_CLASS_HEAD for name in tensors}
         return replace(export_imagegpt(loaded.network), skipped=skipped)
     return export_vit(loaded.network, recipe, tensors, loaded.classes)

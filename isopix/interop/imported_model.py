@@ -88,7 +88,7 @@ def grid_of(positions: int, given: Grid | None) -> Grid:
     grid = given or Grid(math.isqrt(positions), math.isqrt(positions))
     if grid.positions != positions:
         size = f"a grid of {grid.rows} x {grid.cols}"
-        raise ValueError(f"its {positions} positions do not fill {size}; give --rows and --cols")
+        raise ValueError(f"its {positions} positions do not fill {size}; give --size ROWS COLS")
     return grid
 
 

@@ -40,7 +40,9 @@ LAYER = re.compile(r"h(\d+)/")
 STEP = re.compile(r"-(\d{1,12})$")
 
 
-def read_checkpoint(prefix: Path, colors: Float[Tensor, "K 3"], *, grid: Grid | None = None) -> ImportedModel:
+def read_checkpoint(
+    prefix: Path, colors: Float[Tensor, "K 3"] | None, *, grid: Grid | None = None
+) -> ImportedModel:
     """Import the model of a checkpoint, given by its prefix, its `.index` file or its folder.
 
     It is autoregressive if it has a start token. `colors` is its palette, levels of 0..255. Sizes are
@@ -48,6 +50,8 @@ def read_checkpoint(prefix: Path, colors: Float[Tensor, "K 3"], *, grid: Grid | 
     that memory stays close to the model's size.
     """
     prefix = find_prefix(prefix)
+    if colors is None:
+        raise ValueError("palette is missing: OpenAI's kmeans_centers.npy, or a palette file")
     stored, naming = open_checkpoint(prefix), Naming("OpenAI", "", SKIPPED)
     naming = naming._replace(prefix=_scope(name for name in stored.shapes if not naming.skip_reason(name)))
     shapes = {name.removeprefix(naming.prefix): shape for name, shape in stored.shapes.items()}
@@ -109,7 +113,7 @@ class TensorEntry(NamedTuple):
 
 def open_checkpoint(prefix: Path) -> WeightFiles:
     """Open the checkpoint of a prefix. Raises ValueError for a damaged index; `read` for a damaged tensor."""
-    index = _index_path(prefix)
+    index = index_path(prefix)
     with text.naming(f"checkpoint index {index}"):
         items = dict(_table(read_regular(index)))
         header = _message(items.pop(b""))
@@ -143,10 +147,10 @@ def _read(what: str, path: Path, entry: TensorEntry) -> Tensor:
 def find_prefix(given: Path) -> Path:
     """Return the prefix of a checkpoint, given it, its `.index` file, or a folder with no other one."""
     prefix = given.with_suffix("") if given.suffix == ".index" else given
-    if prefix.name and _index_path(prefix).is_file():
+    if prefix.name and index_path(prefix).is_file():
         return prefix
     if not given.is_dir():
-        missing = f"checkpoint index {_index_path(prefix)} does not exist"
+        missing = f"checkpoint index {index_path(prefix)} does not exist"
         raise ValueError(f"{missing}; give the PREFIX of PREFIX.index")
     found = sorted(path for path in given.glob("*.index") if path.is_file())
     if len(found) != 1:
@@ -160,7 +164,8 @@ def mask_crc(crc: int) -> int:
     return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
 
 
-def _index_path(prefix: Path) -> Path:
+def index_path(prefix: Path) -> Path:
+    """Return the path of the index of a checkpoint."""
     return prefix.parent / f"{prefix.name}.index"
 
 

@@ -1,13 +1,14 @@
-"""The results of `isopix convert` and `isopix publish`."""
+"""The results of `isopix import` and `isopix export`."""
 
 from collections.abc import Mapping
 
+from isopix.core.choices import ExportFormat
 from isopix.core.text import Table, command_line
 from isopix.storage.result import Result
 
 
-class ConversionResult(Result):
-    """A converted model: the loaded tensors, and how many of each rule were `skipped` or `rounded`."""
+class ImportResult(Result):
+    """An imported model: the loaded tensors, and how many of each rule were `skipped` or `rounded`."""
 
     origin: str
     step: int
@@ -20,13 +21,9 @@ class ConversionResult(Result):
     rounded: int = 0
     predicts_codes: bool
     classes: tuple[str, ...] = ()
-    model_class: str = ""
 
     def tables(self) -> list[Table]:
-        rows = [
-            ("loaded", self.tensors),
-            *((f"skipped, {rule}", count) for rule, count in self.skipped.items()),
-        ]
+        rows = [("loaded", self.tensors), *_skipped(self.skipped)]
         if self.rounded:
             rows.append(("rounded from float64 to float32", self.rounded))
         rows_cols = "×".join(map(str, self.image_size))
@@ -35,19 +32,28 @@ class ConversionResult(Result):
         return [Table(f"{self.origin}{step}: {size}", ["tensors", "number"], rows)]
 
     def notes(self) -> list[str]:
-        lines = super().notes()
-        if self.model_class:
-            return [*lines, f"load with: transformers.{self.model_class}.from_pretrained('{self.path}')"]
         verbs = {"verify": self.predicts_codes, "evaluate": bool(self.classes), "probe": True}
         commands = [f"{command_line(name, self.path)} --data …" for name, fits in verbs.items() if fits]
-        return [*lines, f"next: {' ; '.join(commands)}"]
+        return [*super().notes(), f"next: {' ; '.join(commands)}"]
 
 
-class PublicationResult(Result):
-    """A published model: its URL, and the step of its weights."""
+class ExportResult(Result):
+    """An exported model: how many tensors of each rule were `skipped`, and its `url` on the Hub."""
 
-    url: str
+    format: ExportFormat
     step: int
+    skipped: Mapping[str, int]
+    load_with: str
+    url: str = ""
+
+    def tables(self) -> list[Table]:
+        rows = _skipped(self.skipped)
+        return [Table("Tensors left out", ["tensors", "number"], rows)] if rows else []
 
     def notes(self) -> list[str]:
-        return [f"published step {self.step}: {self.url}"]
+        published = [f"published: {self.url}"] if self.url else []
+        return [*super().notes(), *published, f"step {self.step:,}; load with: {self.load_with}"]
+
+
+def _skipped(skipped: Mapping[str, int]) -> list[tuple[str, int]]:
+    return [(f"skipped, {rule}", count) for rule, count in skipped.items()]

@@ -57,7 +57,7 @@ Channels = tuple[float, float, float]
 class ViTConfig(BaseModel):
     """`config.json` of a supported ViT or ViTMAE."""
 
-    model_type: str
+    model_type: Literal["vit", "vit_mae"]
     hidden_size: Number
     num_hidden_layers: Number
     num_attention_heads: Number
@@ -91,21 +91,17 @@ class ViTProcessor(BaseModel):
     crop_size: Any = None
 
 
-def read_huggingface_vit(
-    folder: Path, classes: tuple[str, ...] = (), *, model_type: Literal["vit", "vit_mae"] = "vit"
-) -> ImportedModel:
+def read_huggingface_vit(folder: Path, classes: tuple[str, ...] = ()) -> ImportedModel:
     """Import a ViTModel, ViTForImageClassification, ViTMAEModel or ViTMAEForPreTraining.
 
     The pooler, the mask token and the decoder are skipped, and reported.
     """
     config = read_config(folder, CONFIG, ViTConfig)
-    if config.model_type != model_type:
-        raise ValueError(f"model_type is {config.model_type!r:.100}; it must be {model_type}")
     images, stored = read_config(folder, PROCESSOR, ViTProcessor), open_weights(folder)
     labels = [label for _, label in sorted(config.id2label.items())]
     classes = classes or class_names(stored, VIT_NAMES, "classifier.weight", labels)
     recipe = vit_recipe(_model(config, images), _data(config, images), classes)
-    if model_type == "vit_mae":  # its position embeddings are fixed, and masked patches are dropped
+    if config.model_type == "vit_mae":  # its position embeddings are fixed, and masked patches are dropped
         mask = exact_ratio_mask(config.mask_ratio, recipe.grid.positions)
         recipe = recipe.updated(
             objective=Masked(mask=mask, corruption=DropMaskingSpec(norm_positions=False)),

@@ -36,8 +36,7 @@ from isopix.objectives.base import nll_per_image
 from isopix.pretrained.feature_extractor import FeatureExtractor, inference
 from isopix.pretrained.inputs import ArrayLike, ImagesLike, as_mask, require_images
 from isopix.runs.state import CLASSIFIER, MODEL, records_of
-from isopix.storage import checkpoint, hub
-from isopix.storage.atomic import scratch_folder
+from isopix.storage import checkpoint
 from isopix.storage.run_folder import require_new
 
 BATCH_SIZE = 16
@@ -208,8 +207,11 @@ class PretrainedModel(FeatureExtractor):
             return reconstruct_images(self.loaded.model, inputs, generator=draw, modes=self.loaded.modes)
 
     @checked
-    def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write weights, recipe, palette and a hash of each file to a new folder that `isopix.load` reads."""
+    def save(self, folder: str | os.PathLike[str], *, card: str = "") -> None:
+        """Write weights, recipe, palette and a hash of each file to a new folder that `isopix.load` reads.
+
+        `card` becomes its README.md.
+        """
         loaded, target = self.loaded, Path(folder).resolve()  # a link stays, and its target is written
         require_new(target)
         own = loaded.environment
@@ -220,12 +222,5 @@ class PretrainedModel(FeatureExtractor):
         if loaded.class_head is not None:
             tensors[CLASSIFIER] = loaded.class_head.state_dict()
         checkpoint.save_checkpoint(target, tensors, records)
-
-    def publish(self, name: str, *, card: str = "", private: bool = False) -> str:
-        """Upload what `save` writes, with a model card, to the Hugging Face Hub, and return its URL."""
-        with scratch_folder("model") as temporary:
-            folder = Path(temporary) / "model"
-            self.save(folder)
-            if card:
-                (folder / "README.md").write_text(card, encoding="utf-8")
-            return hub.upload(folder, name, private=private)
+        if card:
+            (target / "README.md").write_text(card, encoding="utf-8")

@@ -181,7 +181,7 @@ class TrainingRun:
             self.record({"kind": "baselines", "held_out": split, **numbers, "step": self.trainer.step})
 
     def _test(self, step: int) -> None:
-        test, config = self.data.test.sample(self.recipe.train.num_test_images), self.recipe.train
+        test, seed = self.data.test.sample(self.recipe.train.num_test_images), self.recipe.train.seed
         if len(test) == 0 or self.log.has("evaluation", "test"):
             return
         best, selecting = step, self._refit_selecting
@@ -192,9 +192,8 @@ class TrainingRun:
             self._note(step, *saved.skipped)
         batches = list[Mapping[str, Metric]]()
         with whole_weights(self.task.module):
-            metrics = evaluate_split(
-                self.task, test, seed=config.seed, precision=self.precision, observe=batches.append
-            )
+            precision, observe = self.precision, batches.append
+            metrics = evaluate_split(self.task, test, seed=seed, precision=precision, observe=observe)
         if not all(map(math.isfinite, metrics.values())):
             raise NonFiniteError(best, "the test loss")
         counts = {"images": len(test), "available_images": test.available}
@@ -253,7 +252,8 @@ class TrainingRun:
     def save(self, step: int, optimizer: dict[str, Tensor]) -> None:
         self.log.sync()
         self._write(checkpoint.step_folder(self.folder.checkpoints, step), step, {OPTIMIZER: optimizer})
-        self.folder.publish()
+        self.folder.publish()  # gives a new run its name
+        self.log.path = self.folder.log
 
     def roll_back(self) -> tuple[int, dict[str, Tensor]]:
         """Load the last checkpoint and forget what was logged since; return its step and optimizer."""

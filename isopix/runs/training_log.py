@@ -80,7 +80,6 @@ class TrainingLog(RunLog):
 
     def rewind(self, step: int) -> None:
         """Delete what was written of later steps, here and in the history of probes."""
-        self.path = self.folder.log  # a run gets its name when step 0 has been saved
         self.truncate_after(step)
         for each in self._loggers:
             each.rewind(step)

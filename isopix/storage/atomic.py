@@ -152,7 +152,8 @@ def fsync_folder(folder: Path) -> None:
     """Make the names inside a folder survive a power failure (fsync of a file does not)."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(descriptor)
+        with report_disk_full(f"folder {folder}", folder):
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)
 

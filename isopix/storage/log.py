@@ -22,9 +22,10 @@ class RunLog:
 
     def __init__(self, path: Path):
         self.path = path
-        self._file = open_file(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW)
-        fsync_folder(path.parent)
-        self._truncate(read_regular(path, MAX_BYTES, os.O_NOFOLLOW).rfind(b"\n") + 1)
+        with report_disk_full(f"log {path}", path.parent):
+            self._file = open_file(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW)
+            fsync_folder(path.parent)
+            self._file.truncate(read_regular(path, MAX_BYTES, os.O_NOFOLLOW).rfind(b"\n") + 1)
 
     def write(self, record: dict[str, Any]) -> None:
         """Write a line without buffering; raises ValueError on nan, RuntimeError on a full disk."""
@@ -46,14 +47,10 @@ class RunLog:
             for start, record in _lines(self.path)
             if record and max(record["step"], record.get("last_step", 0)) > step
         )
-        self._truncate(next(later, self.path.stat().st_size))
+        self._file.truncate(next(later, self.path.stat().st_size))
 
     def close(self) -> None:
         self._file.close()
-
-    def _truncate(self, size: int) -> None:
-        self._file.truncate(size)
-        os.fsync(self._file.fileno())
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:

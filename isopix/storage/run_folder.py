@@ -220,8 +220,8 @@ def no_folder(path: Path) -> str:
 def reject_huggingface_model(folder: Path, name: object) -> None:
     """Raise ValueError for a folder of a Hugging Face model; `name` is how the user refers to it."""
     if (folder / "config.json").is_file() and not RunFolder(folder).recipe.is_file():
-        line = command_line("convert", "huggingface", name, "OUT")
-        raise ValueError(f"{name} is a Hugging Face model; {line} converts it to a run folder")
+        line = command_line("import", name, "OUT")
+        raise ValueError(f"{name} is a Hugging Face model; {line} makes a run folder of it")
 
 
 def _taken(path: Path) -> str:
@@ -235,4 +235,4 @@ def _run_around(checkpoint: Path) -> str:
     run = checkpoint.absolute().parent.parent
     if RunFolder(run).recipe.is_file():
         return f"give {checkpoint.parent.parent if len(checkpoint.parts) > 2 else run}"
-    return "it is a saved model, for isopix verify, publish and convert to-huggingface, and isopix.load"
+    return "it is a saved model, for isopix verify and export, and isopix.load"

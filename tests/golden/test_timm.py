@@ -69,7 +69,7 @@ def test_layers_of_pytorch_under_the_names_of_timm(tmp_path: Path) -> None:
         reference = theirs.states((images() / 255 - mean) / std)
         assert_equal_states(own_states(imported, images()), reference)
         logits = theirs.head(reference[-1][:, 0])
-    isopix.convert_timm(tmp_path, tmp_path / "run")
+    isopix.import_model(tmp_path, tmp_path / "run")
     tuned = load_finetuned(tmp_path / "run")
     own = predict_logits(tuned.model, images(), None, precision="fp32")
     assert (own - logits).abs().max() <= TOLERANCE * logits.abs().max()
@@ -82,7 +82,7 @@ def test_timm_itself(tmp_path: Path) -> None:
     sizes = {"depth": 2, "embed_dim": 24, "num_heads": 3, "num_classes": 4, "img_size": 32, "patch_size": 8}
     theirs = randomized(timm.create_model("vit_tiny_patch16_224", **sizes))
     hub.save_for_hf(theirs, tmp_path, model_args=sizes)
-    isopix.convert_timm(tmp_path, tmp_path / "run")
+    isopix.import_model(tmp_path, tmp_path / "run")
     tuned = load_finetuned(tmp_path / "run")
     values = images() / 127.5 - 1
     with torch.no_grad():

@@ -77,7 +77,7 @@ def test_hidden_states_of_mae_under_a_mask(tmp_path: Path) -> None:
     table = modeling_vit_mae.build_2d_sinusoidal_position_embedding(4, 4, 32, cls_token=True)
     theirs.vit.embeddings.position_embeddings.data[0] = table.roll(16, 1)  # MAE has columns before rows
     folder = saved(theirs, tmp_path / "theirs", **IMAGENET)
-    imported = read_huggingface_vit(folder, model_type="vit_mae")
+    imported = read_huggingface_vit(folder)
     assert imported.recipe.model.positions.kind == "sincos"
     mask = torch.zeros(3, 16, 1, dtype=torch.bool)
     for image in range(3):
@@ -97,7 +97,7 @@ def test_hidden_states_of_mae_under_a_mask(tmp_path: Path) -> None:
 def test_positions_that_are_not_mae_s_are_learned(tmp_path: Path) -> None:
     theirs = transformers.ViTMAEModel(transformers.ViTMAEConfig(**SIZES))
     theirs.embeddings.position_embeddings.data.normal_()
-    found = read_huggingface_vit(saved(theirs, tmp_path / "a", **IMAGENET), model_type="vit_mae")
+    found = read_huggingface_vit(saved(theirs, tmp_path / "a", **IMAGENET))
     assert found.recipe.model.positions.kind == "learned"
 
 
@@ -121,18 +121,18 @@ def test_logits_of_a_classifier_and_of_its_export(classifier: tuple[nn.Module, P
     values = pixel_values(folder, images())
     with torch.no_grad():
         reference = theirs(values).logits
-    isopix.convert_huggingface_vit(folder, tmp_path / "run")
+    isopix.import_model(folder, tmp_path / "run")
     assert (
         own_logits(tmp_path / "run", images()) - reference
     ).abs().max() <= TOLERANCE * reference.abs().max()
-    found = isopix.convert_to_huggingface(tmp_path / "run", tmp_path / "exported")
-    assert (found.model_class, dict(found.skipped)) == ("ViTForImageClassification", {})
+    found = isopix.export(tmp_path / "run", tmp_path / "exported")
+    assert (found.load_with.split(".")[1], dict(found.skipped)) == ("ViTForImageClassification", {})
     again = transformers.ViTForImageClassification.from_pretrained(tmp_path / "exported").eval()
     assert again.config.id2label == theirs.config.id2label
     assert torch.equal(pixel_values(tmp_path / "exported", images()), values)
     with torch.no_grad():
         assert (again(values).logits - reference).abs().max() <= TOLERANCE * reference.abs().max()
-    isopix.convert_huggingface_vit(tmp_path / "exported", tmp_path / "second")
+    isopix.import_model(tmp_path / "exported", tmp_path / "second")
     assert torch.equal(own_logits(tmp_path / "second", images()), own_logits(tmp_path / "run", images()))
 
 
@@ -156,8 +156,8 @@ def test_pixels_of_a_center_crop_are_those_of_the_image_processor(
     processor = transformers.ViTImageProcessorPil.from_pretrained(source)
     values = torch.cat([processor(each, return_tensors="pt").pixel_values for each in shown])
     assert torch.equal(found, ((values + 1) * 127.5).round().to(torch.uint8))
-    isopix.convert_huggingface_vit(source, tmp_path / "run")
-    isopix.convert_to_huggingface(tmp_path / "run", tmp_path / "exported")
+    isopix.import_model(source, tmp_path / "run")
+    isopix.export(tmp_path / "run", tmp_path / "exported")
     again = transformers.ViTImageProcessorPil.from_pretrained(tmp_path / "exported")
     assert torch.equal(torch.cat([again(each, return_tensors="pt").pixel_values for each in shown]), values)
 
@@ -166,7 +166,7 @@ def test_a_network_of_ours_is_exported(tmp_path: Path) -> None:
     """With a mask token and a head of codes, which ViTModel does not have."""
     settings = ["size=16", "patch_size=4", "steps=2", "batch_size=4", "depth=2", "crop_fraction=0.8"]
     run = isopix.pretrain("vit.tiny", *settings, data="digits", out=tmp_path / "run")
-    found = isopix.convert_to_huggingface(run, tmp_path / "exported")
+    found = isopix.export(run, tmp_path / "exported")
     assert dict(found.skipped) == {"head of codes": 1, "mask token": 1}
     model = isopix.load(run, device="cpu")
     theirs = transformers.ViTModel.from_pretrained(tmp_path / "exported", add_pooling_layer=False).eval()
@@ -176,7 +176,7 @@ def test_a_network_of_ours_is_exported(tmp_path: Path) -> None:
     with torch.no_grad():
         own = list(network.backbone.hidden_states(network.inputs_of(pixels)))
         assert_equal_states([*own, network.backbone.norm(own[-1])], their_states(theirs, values))
-    assert isopix.convert_huggingface_vit(tmp_path / "exported", tmp_path / "second").path.is_dir()
+    assert isopix.import_model(tmp_path / "exported", tmp_path / "second").path.is_dir()
     data = isopix.load(tmp_path / "second", device="cpu").loaded.recipe.data
     assert (data.crop, data.crop_fraction) == ("resized_center", 0.8)
 

@@ -9,6 +9,7 @@ import shutil
 import sys
 from collections.abc import Callable
 from functools import partial
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +25,7 @@ from tests.tiny_runs import unchecked
 
 __all__ = ["isopix", "quick_figures", "quick_probes", "unchecked"]
 
-WRITING = ["complete", "convert to-huggingface", "data", "evaluate", "finetune", "low-data", "neighbors"]
+WRITING = ["complete", "data", "evaluate", "export", "finetune", "low-data", "neighbors"]
 WRITING += ["palette", "pretrain", "probe", "reconstruct", "report", "sample", "verify"]
 made = test_results.folder
 
@@ -34,11 +35,13 @@ def folder(made: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(made, tmp_path / "copy"))
 
 
-def full(patch: pytest.MonkeyPatch) -> None:
-    """A disk without space, as a file says when it is flushed."""
+def full(patch: pytest.MonkeyPatch, after: int = 0) -> None:
+    """A disk without space after so many files, as they say when they are flushed."""
+    files = count()
 
     def fail(descriptor: int) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        if next(files) >= after:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     patch.setattr(os, "fsync", fail)
 
@@ -49,7 +52,8 @@ def limited(patch: pytest.MonkeyPatch, size: int) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
 
-FAULTS = [full, *(partial(limited, size=size) for size in (500, 9_000))]
+NAMED = 20  # files and folders of a training until its run has a name
+FAULTS = [full, partial(full, after=NAMED), *(partial(limited, size=size) for size in (500, 9_000))]
 pytestmark = pytest.mark.integration
 
 

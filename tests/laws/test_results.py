@@ -33,19 +33,18 @@ RUNS = [  # of which the calls below measure
     f"pretrain igpt.digits_bert --out bert {QUICK}",
     f"finetune ar --out tuned {TUNED}",
     f"finetune ar --out other lr=0.1 {TUNED}",
-    "convert to-huggingface ar exported",
+    "export ar exported",
 ]
 CALLS = {
     "analyze": "ar --limit 4 --only attention_maps",
     "compare": "tuned --baseline other",
     "complete": "ar -n 2 --each 1",
-    "convert huggingface": "exported huggingface",
-    "convert openai": "model.ckpt-1 openai --palette levels.npz",
-    "convert to-huggingface": "ar again",
     "data": "digits --out shown",
     "doctor": "",
     "evaluate": "tuned",
+    "export": "ar again",
     "finetune": f"ar --out finetuned {TUNED}",
+    "import": "exported huggingface",
     "list": "",
     "low-data": "ar --labels 1 2 --subsets 2 --method ridge",
     "neighbors": "ar --limit 20 --num-neighbors 2",
@@ -53,7 +52,6 @@ CALLS = {
     "plan": "igpt.digits",
     "pretrain": f"igpt.digits --out pretrained {QUICK}",
     "probe": "ar --method ridge --refit-on-validation",
-    "publish": "ar me/mine",
     "reconstruct": "bert -n 2",
     "report": "ar bert --out page.html",
     "reproduce": f"igpt.figure2 --data digits --out protocols {QUICK}",
@@ -68,11 +66,13 @@ CALLS = {
 }
 OPTIONS = [  # of commands whose options `test_options` does not change
     "compare tuned --baseline other --out compared.json",
-    "convert huggingface exported data --data digits",
-    "convert huggingface exported sizes --rows 4 --cols 16",
-    "convert huggingface exported squashed --squash",
-    "convert openai model.ckpt-1 sizes2 --palette levels.npz --rows 2 --cols 8",
-    "convert openai model.ckpt-1 data2 --palette levels.npz --data digits",
+    "export ar hf://me/mine --format isopix",
+    "export ar saved --format isopix",
+    "import exported data --data digits",
+    "import exported sizes --size 4 16",
+    "import exported squashed --squash",
+    "import model.ckpt-1 sizes2 --palette levels.npz --size 2 8",
+    "import model.ckpt-1 data2 --palette levels.npz --data digits",
     "probe ar --method knn neighbors_grid=[3] temperature=1",
     "probe ar --method lbfgs l2_grid=[1.0]",
     "probe ar --method sgd iterations=30 batch_size=7 lr_grid=[0.1] momentum=0.5",
@@ -85,9 +85,8 @@ OPTIONS = [  # of commands whose options `test_options` does not change
 ]
 # `demo` returns what `report` does, `studio` nothing.
 NOT_CALLED = {"demo", "studio"}
-READERS_OF_OTHERS = {"convert huggingface-vit", "convert mae", "convert timm"}  # one result, as of `openai`
 # What they write has records of its own: a run folder, or another's model.
-NO_RECORD = {"pretrain", "resume", "finetune", *(word for word in CALLS if word.startswith("convert"))}
+NO_RECORD = {"pretrain", "resume", "finetune", "import", "export"}
 
 UNMEASURED = {"list", "report", "study inductive-bias"}  # published numbers; each trial has records
 
@@ -142,15 +141,15 @@ def create_repo(name: str, *, private: bool, exist_ok: bool) -> str:
     return f"{name} private={private}"
 
 
-@pytest.mark.parametrize("option", ["", "--format huggingface"])
+@pytest.mark.parametrize("option", ["", "--format isopix"])
 def test_a_repository_is_private_if_asked(run: Run, option: str) -> None:
     for private in (False, True):
-        _, printed = run(f"publish ar me/mine {option} {'--private' * private}")
+        _, printed = run(f"export ar hf://me/mine {option} {'--private' * private}")
         assert printed["url"] == f"me/mine private={private}"
 
 
 def test_every_verb_is_called() -> None:
-    assert set(CALLS) == set(VERBS) - READERS_OF_OTHERS - NOT_CALLED
+    assert set(CALLS) == set(VERBS) - NOT_CALLED
 
 
 @pytest.mark.parametrize("words", OPTIONS)

@@ -1,5 +1,6 @@
 """A command in several processes, which end together; and as a job: its parameters, and what is printed."""
 
+import os
 import subprocess
 import time
 from pathlib import Path
@@ -36,6 +37,12 @@ def test_ranks_end_together_as_the_first_that_fails_or_as_rank_0(
     assert ranks.wait() == code
     assert None not in [each.poll() for each in ranks.processes]
     assert capfd.readouterr().err == message
+
+
+def test_ctrl_c_of_a_terminal_reaches_ranks_from_the_launcher_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.executable", "true")
+    with launch._start(0, 2, 0) as rank:
+        assert os.getpgid(rank.pid) == rank.pid
 
 
 @pytest.mark.parametrize(

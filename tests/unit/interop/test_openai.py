@@ -37,6 +37,7 @@ def test_sizes_and_objective_are_inferred_from_the_shapes(prefix: Path, start: b
     assert (imported.origin, imported.step) == ("OpenAI model.ckpt-131000", 131_000)
     bundles.write(prefix.with_name("best-of-3-runs"), bundles.variables())
     assert read_checkpoint(prefix.with_name("best-of-3-runs"), COLORS).step == 0
+    assert "palette is missing" in refusal(read_checkpoint, prefix, None)
 
 
 EXTRA = {
@@ -103,7 +104,7 @@ def test_other_models_are_refused_by_what_is_wrong(
 
 def test_positions_without_a_square_need_a_grid(prefix: Path) -> None:
     bundles.write(prefix, bundles.variables(positions=12))
-    assert "its 12 positions do not fill a grid of 3 x 3; give --rows and --cols" in refusal(
+    assert "its 12 positions do not fill a grid of 3 x 3; give --size ROWS COLS" in refusal(
         read_checkpoint, prefix, COLORS
     )
     assert read_checkpoint(prefix, COLORS, grid=Grid(3, 4)).recipe.grid == Grid(3, 4)

@@ -9,8 +9,10 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from isopix.finetuning.classifier import FineTuneConfig
+from isopix.interop.config import ImportConfig
 from isopix.interop.export import export_vit
 from isopix.interop.imported_model import ImportedModel
+from isopix.interop.read import read_model
 from isopix.interop.vit_read import read_huggingface_vit, read_timm
 from isopix.interop.weights import ExportedModel, open_weights
 from isopix.model.blocks.transformer import TransformerSpec
@@ -19,6 +21,7 @@ from isopix.recipes.vit import PAPER_FINETUNE
 from isopix.runs.start import finetune_recipe
 from isopix.train.config import SGD, WarmupCosineSchedule
 from tests.unit.data.refusal import refusal
+from tests.unit.interop.models import change_json
 from tests.unit.interop.vits import change, huggingface_folder, timm_folder
 
 Words = dict[str, Any]
@@ -28,7 +31,7 @@ KINDS: dict[str, tuple[Callable[..., Path], Callable[[Path], ImportedModel]]] = 
 }
 # Each would compute something else here: changes of the config, of the preprocessing, and of the tensors.
 REFUSED: list[tuple[str, Words, Words, Words, str]] = [
-    ("hugging face", {"model_type": "deit"}, {}, {}, "model_type is 'deit'; it must be vit"),
+    ("hugging face", {"model_type": "deit"}, {}, {}, "model_type is 'deit'"),
     ("hugging face", {"intermediate_size": 17}, {}, {}, "width 17, which is not a multiple of 8"),
     ("hugging face", {"num_hidden_layers": 1}, {}, {}, "vit.encoder.layer.1"),
     ("hugging face", {"id2label": {"0": "a"}}, {}, {}, "names 1 classes; the class head has 3 outputs"),
@@ -51,6 +54,20 @@ def test_other_models_are_refused(
     source = make(tmp_path / "a", config=config, **images)
     change(source, tensors)
     assert message in refusal(read, source)
+
+
+def test_the_files_say_which_model_it_is_and_its_kind_which_settings_it_has(tmp_path: Path) -> None:
+    (names := tmp_path / "names").write_text("x\ny\n\nz\n")
+    given = ImportConfig(classes=names)
+    vit, timm = huggingface_folder(tmp_path / "vit"), timm_folder(tmp_path / "timm")
+    assert [read_model(each, given).classes for each in (vit, timm)] == [("x", "y", "z")] * 2
+    line = refusal(read_model, timm, ImportConfig(squash=True))
+    assert line == "squash is not for a model of kind timm; allowed: classes"
+    names.write_text("x\nx\nz\n")
+    assert "must name two or more different classes" in refusal(read_model, vit, given)
+    change_json(vit / "config.json", model_type="deit")
+    line = refusal(read_model, vit, ImportConfig())
+    assert line == "kind of model is 'deit'; allowed: openai, imagegpt, vit, vit_mae, timm"
 
 
 def test_names_in_memory_are_those_in_files(tmp_path: Path) -> None:
@@ -79,7 +96,7 @@ def test_dropout_is_imported(tmp_path: Path) -> None:
     vit = huggingface_folder(tmp_path / "vit", config=config)
     mae = huggingface_folder(tmp_path / "mae", config={**config, "model_type": "vit_mae"})
     change(mae, {"classifier.weight": None, "classifier.bias": None})
-    encoder = read_huggingface_vit(mae, model_type="vit_mae")
+    encoder = read_huggingface_vit(mae)
     for found, embedding in ((read_huggingface_vit(vit), 0.2), (encoder, 0.0)):
         model = found.recipe.model
         assert isinstance(model.block, TransformerSpec)

@@ -21,7 +21,7 @@ from isopix.runs.load import load_run
 from isopix.storage import checkpoint
 from isopix.storage.log import read_log
 from isopix.storage.run_folder import RunFolder
-from isopix.verbs.convert import convert_huggingface
+from isopix.verbs.import_export import import_model
 from tests.unit.data.refusal import refusal
 from tests.unit.interop.models import HEAD, Tensors, change_json, change_weights, network
 
@@ -95,7 +95,7 @@ def test_checkpoints_of_training_are_the_same_model(
     own, stored = read_imagegpt(source).tensors, load_file(source / "model.safetensors")
     (source / "model.safetensors").unlink()
     torch.save(change(stored), source / "pytorch_model.bin", _use_new_zipfile_serialization=not legacy)
-    assert list(convert_huggingface(source, tmp_path / "run").warnings) == notes
+    assert list(import_model(source, tmp_path / "run").warnings) == notes
     log = read_log(RunFolder(tmp_path / "run").log)
     assert [each["text"] for each in log] == ["imported from Hugging Face a", *notes]
     found = read_imagegpt(source).tensors

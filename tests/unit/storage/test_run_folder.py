@@ -62,7 +62,7 @@ def test_a_run_is_opened_and_what_is_none_is_named(run, tmp_path):
     checkpoint.save_checkpoint(path, {}, {"recipe": {}})
     assert f"{path} is a checkpoint, not a run folder; it is a saved model" in refusal(RunFolder.open, path)
     (tmp_path / "config.json").write_text("{}")
-    line = f"is a Hugging Face model; isopix convert huggingface {tmp_path} OUT converts it to a run folder"
+    line = f"is a Hugging Face model; isopix import {tmp_path} OUT makes a run folder of it"
     assert refusal(RunFolder.open, tmp_path) == f"{tmp_path} {line}"
 
 

@@ -36,7 +36,7 @@ def test_abandoned_decoders_are_refused_and_low_data_says_what_a_network_has_see
         lambda: isopix.verify(out, **CPU),
         lambda: model.nll(image),
         lambda: model.logits(image),
-        lambda: isopix.convert_to_huggingface(out, tmp_path / "exported"),
+        lambda: isopix.export(out, tmp_path / "exported"),
     ):
         assert message in refusal(call)
     assert model(image).shape[0] == 1

@@ -1,4 +1,4 @@
-"""`isopix convert` and `verify`: converted models work with every command."""
+"""`isopix import` and `verify`: imported models work with every command."""
 
 import json
 import re
@@ -24,13 +24,13 @@ DIGITS = ["--data", "digits", "--limit", "8"]
 def exported(isopix: Run) -> Run:
     """A run, its Hugging Face export, and what that is imported as, `again`."""
     done(isopix("pretrain", "igpt.digits", *QUICK, "lr=0.1", "--out", "run"))
-    done(isopix("convert", "to-huggingface", "run", "exported"))
+    done(isopix("export", "run", "exported"))
     return isopix
 
 
 @pytest.fixture
 def imported(exported: Run) -> Run:
-    out = done(exported("convert", "huggingface", "exported", "again", "--json"))
+    out = done(exported("import", "exported", "again", "--json"))
     assert json.loads(out)["skipped"] == {"zero bias": 4}
     return exported
 
@@ -56,9 +56,9 @@ def test_an_imported_model_works_with_every_command(imported: Run) -> None:
     assert "again is a model without optimizer state" in err
 
 
-def test_a_saved_model_can_be_verified_and_converted(imported: Run) -> None:
+def test_a_saved_model_can_be_verified_and_exported(imported: Run) -> None:
     package.save(package.load("again", device="cpu"), "saved")
-    done(imported("convert", "to-huggingface", "saved", "back"))
+    done(imported("export", "saved", "back"))
     assert Path("back/model.safetensors").read_bytes() == Path("exported/model.safetensors").read_bytes()
     done(imported("verify", "saved", *DIGITS))
 
@@ -70,9 +70,12 @@ def test_a_checkpoint_of_openais_serves_every_verb(isopix: Run, start: bool) -> 
     bundles.write(Path("model.ckpt-131000"), model | head)
     np.save("centers.npy", bundles.LEVELS)
     done(isopix("palette", "import", "centers.npy", "--range", "-1", "1", "--out", "palette.npz"))
-    words = ["convert", "openai", "model.ckpt-131000", "igpt", "--palette", "palette.npz"]
-    refused(isopix(*words, "--rows", "4"), "both rows and cols are needed, or neither")
-    out = done(isopix(*words, "--rows", "8", "--cols", "4"))
+    words = ["import", "model.ckpt-131000", "igpt", "--palette", "palette.npz"]
+    refused(
+        isopix(*words, "--squash"),
+        f"{words[1]}: squash is not for a model of kind openai; allowed: palette, size",
+    )
+    out = done(isopix(*words, "--size", "8", "4"))
     assert "8×4 pixels" in out
     assert re.search("skipped, classifier head +1", out)
     assert "step 131,000" in isopix("verify", "igpt", *DIGITS)[1]

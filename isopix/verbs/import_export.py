@@ -1,0 +1,131 @@
+"""`isopix import` and `isopix export`: models of other libraries, and models for them and the Hub."""
+
+import os
+from collections import Counter
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from isopix.core.choices import ExportFormat
+from isopix.core.verb import Flat, verb
+from isopix.interop.config import ImportConfig
+from isopix.interop.results import ExportResult, ImportResult
+from isopix.storage.atomic import scratch_folder
+from isopix.verbs.options import PathLike, RunLike
+
+if TYPE_CHECKING:
+    from isopix.interop.imported_model import ImportedModel
+
+HUB = "hf://"
+DEFAULT_IMPORT = ImportConfig()
+
+Source = Annotated[
+    PathLike, "Folder with the model's config and weights, the prefix of OpenAI's files, or owner/name."
+]
+Out = Annotated[PathLike, "Folder to create; it must be new or empty."]
+Data = Annotated[str | None, "Dataset that the model was trained on, if known: a name or a path."]
+
+
+@verb(command="import")
+def import_model(
+    source: Source, out: Out, *, config: Flat[ImportConfig] = DEFAULT_IMPORT, data: Data = None
+) -> ImportResult:
+    """Import a model of another library to a run folder: the files say which one it is.
+
+    An ImageGPT, a ViT or the encoder of a ViTMAE of Hugging Face, or a ViT of timm, in a folder or on the Hub
+    (owner/name); or an Image GPT of OpenAI, without TensorFlow. A ViT with classes is a fine-tuned run.
+    Pickled weights with anything but tensors are rejected.
+
+    Example: isopix import openai/imagegpt-small runs/imagegpt
+    """
+    from isopix.interop.imported_model import import_run
+
+    imported = import_run(lambda: _read(source, config), Path(out), data=data)
+    recipe, reports = imported.recipe, imported.tensor_reports
+    return ImportResult(
+        origin=imported.origin,
+        step=imported.step,
+        depth=recipe.model.depth,
+        width=recipe.model.width,
+        image_size=(recipe.data.rows, recipe.data.cols),
+        parameters=sum(tensor.numel() for tensor in imported.tensors.values()),
+        tensors=sum(not each.skipped for each in reports),
+        skipped=Counter(each.skipped for each in reports if each.skipped),
+        rounded=sum(bool(each.rounded) for each in reports),
+        predicts_codes=recipe.predicts_codes,
+        classes=imported.classes,
+        warnings=imported.notes,
+        path=Path(out),
+    )
+
+
+def _read(source: PathLike, config: ImportConfig) -> "ImportedModel":
+    from isopix.interop.openai import index_path
+    from isopix.interop.read import read_model
+    from isopix.storage import hub
+
+    local = Path(source).exists() or index_path(Path(source)).is_file()
+    path = Path(source) if local else hub.resolve_path(source, "model folder")
+    try:
+        imported = read_model(path, config)
+    except ValueError as error:
+        raise ValueError(f"{os.fspath(source)}: {error}") from None
+    return imported if local else replace(imported, origin=f"Hugging Face {source}")
+
+
+Target = Annotated[PathLike, "Folder to create, or hf://owner/name: a repository on the Hugging Face Hub."]
+Format = Annotated[ExportFormat, "huggingface: load with transformers; isopix: load with isopix.load."]
+Private = Annotated[bool, "Create a private repository."]
+
+
+@verb()
+def export(
+    run: RunLike, out: Target, *, format: Format = "huggingface", private: Private = False
+) -> ExportResult:
+    """Export the model of a run with a model card, to a folder or to the Hugging Face Hub.
+
+    For transformers an autoregressive model of pixels becomes an ImageGPT, without a class head; one of
+    patches a ViTModel or, fine-tuned on classes, a ViTForImageClassification. For the Hub, log in first (hf
+    auth login); the repository is created if it does not exist.
+
+    Example: isopix export runs/photos hf://me/photos-igpt --format isopix
+    """
+    from isopix.interop.export import exported_model
+    from isopix.pretrained.model import PretrainedModel
+    from isopix.pretrained.run import load_network
+    from isopix.reporting.run_record import read_run_or_model
+    from isopix.reporting.summary import Library, model_card
+    from isopix.runs.load import find_model
+    from isopix.storage import hub
+
+    to_hub = os.fspath(out).startswith(HUB)
+    name = os.fspath(out).removeprefix(HUB) if to_hub else Path(out).name
+    if private and not to_hub:
+        raise ValueError(f"private is for a repository on the Hub, {HUB}owner/name; out is {out}")
+    if isinstance(run, PretrainedModel):
+        model, card = run, ""
+    else:
+        path = find_model(Path(run))
+        model = PretrainedModel(load_network(path, "cpu"))
+        library: Library = "isopix" if format == "isopix" else "transformers"
+        card = model_card(read_run_or_model(path), name=name, library=library)
+    skipped, load_with = dict[str, str](), f"isopix.load('{name if to_hub else out}')"
+    with scratch_folder("export") if to_hub else nullcontext("") as temporary:
+        folder = Path(temporary) / "model" if to_hub else Path(out)
+        if format == "isopix":
+            model.save(folder, card=card)
+        else:
+            exported = exported_model(model.loaded)
+            exported.write(folder, card=card)
+            skipped, kind = dict(exported.skipped), exported.model_class
+            load_with = f"transformers.{kind}.from_pretrained('{name if to_hub else out}')"
+        url = hub.upload(folder, name, private=private) if to_hub else ""
+    return ExportResult(
+        format=format,
+        step=model.loaded.step,
+        skipped=Counter(skipped.values()),
+        load_with=load_with,
+        url=url,
+        path=None if to_hub else Path(out),
+    )
