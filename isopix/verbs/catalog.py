@@ -92,39 +92,26 @@ def show(source: Shown, *settings: Settings, file: SettingsFile = None) -> Recip
     Example: isopix show igpt.tiny depth=4
     """
     from isopix.recipes import registry
-    from isopix.runs.load import saved_recipe
+    from isopix.runs.load import find_model, saved_recipe
 
-    recipe = os.fspath(source) if isinstance(source, os.PathLike) else source
-    run = _run(recipe) if isinstance(recipe, str) else None
-    if run is None:
-        found = registry.resolve(recipe, file=file, settings=settings)
+    given = os.fspath(source) if isinstance(source, os.PathLike) else source
+    if not isinstance(given, str) or (given in registry.RECIPES and not Path(given).exists()):
+        found = registry.resolve(given, file=file, settings=settings)
     elif settings or file:
         raise ValueError("a run has the settings of its training; leave out other settings and files")
     else:
-        found = registry.compared(saved_recipe(run))
+        found = registry.compared(saved_recipe(find_model(Path(given))))
     return RecipeSettings(recipe=found.recipe.name, settings=tuple(registry.settings(found)))
-
-
-def _run(name: str) -> Path | None:
-    """Return the folder of a run or a model; None for the name of a recipe."""
-    from isopix.recipes import registry
-    from isopix.runs.load import shipped_models
-
-    path = Path(name)
-    if path.exists() or len(path.parts) > 1:
-        return path
-    return None if name in registry.RECIPES else shipped_models().get(name)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ShippedModel:
-    """A model that comes with the package, in `folder`, whose files have `size` bytes.
+    """The record of a model that comes with the package.
 
     `test_loss` is in nats per predicted code, `probe_accuracy` that of a linear probe on test images; the
     best baselines are learning-free on the same images.
     """
 
-    name: str
     objective: str
     data: str
     parameters: int
@@ -134,14 +121,19 @@ class ShippedModel:
     probe_accuracy: float | None
     best_probe_baseline: tuple[str, float] | None
     command: str
-    folder: Path
-    size: int
+
+    @property
+    def row(self) -> tuple[str, ...]:
+        loss = f"{self.test_loss:.3f} ({self.best_baseline[1]:.3f})"
+        probe, baseline = self.probe_accuracy, self.best_probe_baseline
+        shown = "" if probe is None or baseline is None else f"{probe:.1%} ({baseline[1]:.1%})"
+        return self.objective, self.data, loss, shown
 
 
 class Listing(Result):
-    """What comes with isopix, or is registered: models, and descriptions of recipes and protocols by name."""
+    """Models that come with isopix, and the descriptions of recipes and protocols, by name."""
 
-    models: tuple[ShippedModel, ...] = ()
+    models: Mapping[str, ShippedModel] = field(default_factory=dict)
     recipes: Mapping[str, str] = field(default_factory=dict)
     protocols: Mapping[str, str] = field(default_factory=dict)
 
@@ -149,14 +141,14 @@ class Listing(Result):
         caption = "Models: test loss in nats per code and probe accuracy (best baseline)"
         columns = ["name", "objective", "data", "test loss", "probe"]
         tables = [
-            Table(caption, columns, [_row(each) for each in self.models]),
+            Table(caption, columns, [(name, *each.row) for name, each in self.models.items()]),
             Table("Recipes", ["name", "description"], list(self.recipes.items())),
             Table("Protocols", ["name", "experiment"], list(self.protocols.items())),
         ]
         return [each for each in tables if each.rows]
 
     def notes(self) -> list[str]:
-        return [f"try: isopix sample {self.models[0].name}"] if self.models else []
+        return [f"try: isopix sample {name}" for name in [*self.models][:1]]
 
 
 What = Annotated[Literal["models", "recipes", "protocols"] | None, "What to list. By default, all three."]
@@ -172,33 +164,16 @@ def list_models(what: What = None) -> Listing:
 
     Example: isopix list recipes
     """
-    from isopix.recipes import registry
-    from isopix.studies.papers.protocol import protocols
-
-    titles = {name: each.title for name, each in protocols().items()}
-    found: dict[str, Any] = {"models": _models(), "recipes": registry.listing(), "protocols": titles}
-    return Listing(**{kind: each for kind, each in found.items() if what in (kind, None)})
-
-
-def _models() -> tuple[ShippedModel, ...]:
     from isopix.core.config import from_dict
+    from isopix.recipes import registry
     from isopix.runs.load import shipped_models
     from isopix.storage.atomic import read_json
-    from isopix.storage.cache import size_of
+    from isopix.studies.papers.protocol import protocols
 
-    found = [
-        {"name": name, "folder": folder, "size": size_of(folder), **read_json(folder / "model.json")}
-        for name, folder in shipped_models().items()
-    ]
-    return tuple(from_dict(ShippedModel, each) for each in found)
-
-
-def _row(model: ShippedModel) -> list[str]:
-    probe, baseline = model.probe_accuracy, model.best_probe_baseline
-    return [
-        model.name,
-        model.objective,
-        model.data,
-        f"{model.test_loss:.3f} ({model.best_baseline[1]:.3f})",
-        "" if probe is None or baseline is None else f"{probe:.1%} ({baseline[1]:.1%})",
-    ]
+    files = {name: folder / "model.json" for name, folder in shipped_models().items()}
+    found: dict[str, Any] = {
+        "models": {name: from_dict(ShippedModel, read_json(file)) for name, file in files.items()},
+        "recipes": registry.listing(),
+        "protocols": {name: each.title for name, each in protocols().items()},
+    }
+    return Listing(**{kind: each for kind, each in found.items() if what in (kind, None)})

@@ -135,9 +135,8 @@ def words_of(verb: str, name: str, values: list[str]) -> list[str]:
     kept = [each for each in given if not values or each.split(" ")[0] != name.removeprefix("--")]
     words = [*verb.split(), *" --".join(kept).split(), *values]
     needs_out = inspect.signature(VERBS[verb].function).parameters.get("out")
-    return words + ["--out", f"out{next(OUT)}"] * (
-        needs_out is not None and needs_out.default is needs_out.empty
-    )
+    out = ["--out", f"out{next(OUT)}"]
+    return words + out * (needs_out is not None and needs_out.default is needs_out.empty)
 
 
 def call(words: list[str], patch: pytest.MonkeyPatch) -> Result:

@@ -21,12 +21,10 @@ READERS = (
 REFUSED = [
     # Commands, arguments and options.
     "smaple r",
-    "data show digits",
     "recipe list",
     "palette zzz",
     "palette gray.npz --colors 4",
     "palette gray.npz --limit 4",
-    "palette gray.npy",
     "sample r --cuont=3",
     "sample r --num-samples 4",
     "sample",
@@ -56,6 +54,7 @@ REFUSED = [
     "finetune igpt.digits --out r layer=9",
     # Recipes, runs and models.
     "plan igpt.tinny",
+    "show igpt.tinny",
     "show ar depth=2",
     "finetune igpt.digitz --out r",
     "sample photos",

@@ -18,15 +18,6 @@ COLORS = torch.tensor([[0.0, 0, 0], [127.5, 0.25, 30], [255, 255, 255]])
 STORED = PaletteFile(COLORS, "by hand", torch.tensor([3, 1, 0]))
 
 
-def test_what_is_written_is_read(tmp_path: Path) -> None:
-    palette_spec.write_palette(tmp_path / "new" / "some.npz", STORED)
-    found = palette_spec.read_palette(tmp_path / "new" / "some.npz")
-    assert torch.equal(found.colors, COLORS)
-    assert (found.source, found.fingerprint) == ("by hand", STORED.fingerprint)
-    assert found.counts is not None
-    assert found.counts.tolist() == [3, 1, 0]
-
-
 @pytest.mark.parametrize("value_range", [(-1.0, 1.0), (0.0, 1.0), (0.0, 255.0)])
 @pytest.mark.parametrize("suffix", [".npy", ".npz"])
 def test_the_stated_range_becomes_levels(
@@ -41,14 +32,6 @@ def test_the_stated_range_becomes_levels(
 def test_levels_of_8_bits_need_no_range(tmp_path: Path) -> None:
     np.save(tmp_path / "theirs.npy", COLORS.byte().numpy())
     assert palette_spec.read_palette(tmp_path / "theirs.npy").colors.tolist() == COLORS.byte().tolist()
-
-
-def test_openai_palette_is_recognized_without_a_range(real_data: Path) -> None:
-    found = palette_spec.read_palette(real_data / "openai-kmeans-centers.npy")
-    assert found.source == "kmeans_centers.npy, matches a published copy of OpenAI's palette"
-    assert found.colors[0].tolist() == pytest.approx(
-        [127.5 * 1.88664436, 127.5 * 1.66188294, 127.5 * 1.38917464], abs=1e-3
-    )
 
 
 @pytest.mark.parametrize(
@@ -86,7 +69,9 @@ def test_files_of_isopix_that_were_changed_or_cut_off_are_refused(tmp_path: Path
 def test_fit_writes_palette_figures_and_the_record_that_show_measures_again(tmp_path: Path) -> None:
     found = isopix.palette(tmp_path / "new" / "p.npz", data="digits", colors=5, size=(8, 8), limit=50)
     assert PaletteResult.read(tmp_path / "new" / "p.npz") == found
-    assert palette_spec.read_palette(found.path).colors.tolist() == list(map(list, found.rgb))
+    written = palette_spec.read_palette(found.path)
+    assert written.colors.tolist() == list(map(list, found.rgb))
+    assert tuple(written.counts) == found.counts
     again = isopix.palette(tmp_path / "new" / "p.npz", data="digits", size=(8, 8), limit=50)
     figures = [f"p{part}.{suffix}" for part in ("", "-images") for suffix in ("json", "png", "svg")]
     assert {each.name for each in (tmp_path / "new").iterdir()} == {"p.npz", *figures}
