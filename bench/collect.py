@@ -3,8 +3,8 @@
 python bench/collect.py runs/ar cifar10-tiny-ar
 python bench/collect.py studies/bias study-tiny
 
-A study is copied as a folder, from which `isopix study inductive-bias --out FOLDER` resumes, without its run
-folders.
+A study is copied as a folder, from which `isopix reproduce isotropic.study --out FOLDER` resumes, without its
+run folders.
 """
 
 import json

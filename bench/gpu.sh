@@ -9,9 +9,9 @@ status=0
 python bench/run.py --device cuda --minutes "${MINUTES:-8}" --out bench/results/speed-gpu.json || status=$?
 if [ -n "${DATA:-}" ]; then
   study=${STUDY:-studies/paper}
-  timeout --signal=INT "${SECONDS_OF_STUDY:-1200}" python -m isopix study inductive-bias \
+  timeout --signal=INT "${SECONDS_OF_STUDY:-1200}" python -m isopix reproduce isotropic.study \
     --data "$DATA" --out "$study" --scale paper --device cuda || true
-  python -m isopix study inductive-bias --out "$study" --report-only
+  python -m isopix reproduce isotropic.study --out "$study" --report-only
   python bench/collect.py "$study" study-paper
 fi
 exit "$status"

@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from isopix.verbs.catalog import list_models, plan, show
     from isopix.verbs.data import data_show, palette
     from isopix.verbs.doctor import doctor
-    from isopix.verbs.evaluate import compare, evaluate, verify
+    from isopix.verbs.evaluate import compare, evaluate
     from isopix.verbs.import_export import export, import_model
     from isopix.verbs.pretrain import finetune, pretrain, resume, search_lr
     from isopix.verbs.probe import low_data, probe
     from isopix.verbs.report import demo, open_studio, report
+    from isopix.verbs.reproduce import reproduce
     from isopix.verbs.sample import complete, reconstruct, sample
     from isopix.verbs.score import analyze, neighbors, score
-    from isopix.verbs.study import plan_reproduction, reproduce, study_inductive_bias
 
 # The module of each name that is no verb, imported on first use, so that `import isopix` imports no torch.
 _MODULES = {

@@ -22,6 +22,7 @@ OF_COMMANDS = 0.65  # two of three letters: `fti` is `fit`
 SYNONYMS = {
     "convert": "import",
     "publish": "export",
+    "verify": "evaluate",
     "fit": "pretrain",
     "generate": "sample",
     "inpaint": "complete",
@@ -29,6 +30,7 @@ SYNONYMS = {
     "dataset": "data",
     "models": "list",
     "recipe": "show",
+    "study": "reproduce",
     **dict.fromkeys(("num", "num-images", "num-samples"), "count"),
     **dict.fromkeys(("output", "output-dir"), "out"),
     "temp": "temperature",

@@ -1,4 +1,4 @@
-"""The `isopix` command: its sub-commands are the verbs."""
+"""The `isopix` command: its commands are the verbs."""
 
 import inspect
 import os
@@ -34,13 +34,8 @@ if not os.environ.keys() & {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"}:
 
 
 KEYWORD = inspect.Parameter.KEYWORD_ONLY
-# The help of words that have several commands.
-GROUPS: dict[str, str] = {
-    "study": "Run a study: train, probe and compare many networks.",
-}
-
 ORDER = """demo list show plan data palette pretrain resume search-lr probe analyze finetune
-evaluate low-data sample complete reconstruct score neighbors import export verify study compare
+evaluate low-data sample complete reconstruct score neighbors import export compare
 reproduce report doctor studio"""
 """The commands in the order in which a newcomer needs them; others follow."""
 
@@ -56,14 +51,16 @@ def command_app() -> App:
         suppress_keyboard_interrupt=False,
         console=open_console("stdout"),
     )
-    for each in sorted(VERBS.values(), key=_place):
-        add_verb(app, each, _place(each))
+    # Given to each command, as pages of the documentation do not have what is given to the app.
+    no_empty = Parameter(negative_iterable=())
+    for place, word in enumerate(sorted(VERBS, key=_place)):
+        app.command(_command(VERBS[word]), name=word, sort_key=place, default_parameter=no_empty)
     app.register_install_completion_command(help="Install completion of commands and options in your shell.")
     return app
 
 
-def _place(verb: Verb) -> int:
-    word, order = verb.command.split()[0], ORDER.split()
+def _place(word: str) -> int:
+    order = ORDER.split()
     return order.index(word) if word in order else len(order)
 
 
@@ -106,18 +103,6 @@ def _exit(error: BaseException, message: str, code: int) -> None:
     warn(f"isopix: {printable(launch.of_rank(final_paths(first)))}")
     ranks.end_process(code)
     sys.exit(code)
-
-
-def add_verb(app: App, verb: Verb, place: int) -> None:
-    """Add the command of a verb, `probe` or `reproduce plan`, at a place in the list of commands."""
-    *group, word = verb.command.split()
-    for name in group:
-        if name not in app:
-            app.command(App(name=name, help=GROUPS.get(name, ""), sort_key=place))
-        app = app[name]
-    # Given to each command, as pages of the documentation do not have what is given to the command above.
-    no_empty = Parameter(negative_iterable=())
-    app.command(_command(verb), name=word, sort_key=place, default_parameter=no_empty)
 
 
 def _command(verb: Verb) -> Callable[..., None]:

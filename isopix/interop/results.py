@@ -32,7 +32,7 @@ class ImportResult(Result):
         return [Table(f"{self.origin}{step}: {size}", ["tensors", "number"], rows)]
 
     def notes(self) -> list[str]:
-        verbs = {"verify": self.predicts_codes, "evaluate": bool(self.classes), "probe": True}
+        verbs = {"evaluate": self.predicts_codes or bool(self.classes), "probe": True}
         commands = [f"{command_line(name, self.path)} --data …" for name, fits in verbs.items() if fits]
         return [*super().notes(), f"next: {' ; '.join(commands)}"]
 

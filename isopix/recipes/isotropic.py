@@ -1,6 +1,6 @@
 """Small isotropic networks (Cazenavette and Lucey 2021): the study of inductive biases.
 
-Command:  isopix study inductive-bias --out studies/bias   (all of a scale)
+Command:  isopix reproduce isotropic.study --out studies/bias   (all of a scale)
           isopix pretrain isotropic.conv-pix2vec-3 --data cifar10 --out runs/conv-pix2vec-3
           isopix pretrain isotropic.translated_digits-conv-pix2vec-3 --out runs/conv
 Cost:     paper: 51 epochs of CIFAR-10 per network; small: minutes per network on a CPU core, about ten with

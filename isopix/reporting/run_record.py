@@ -2,8 +2,9 @@
 
 import dataclasses
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path, PurePath
 from typing import Any, TypeVar
 
@@ -16,24 +17,26 @@ from isopix.core.config import from_dict, to_dict
 from isopix.core.registry import Part
 from isopix.core.text import error_line, printable
 from isopix.core.types import Images
+from isopix.finetuning.results import EvaluationResult
 from isopix.probing.config import ProbeConfig
 from isopix.probing.methods import LbfgsProbe
 from isopix.probing.results import ProbeResult
 from isopix.recipes.recipe import Recipe
-from isopix.runs.results import VerificationResult
+from isopix.runs.results import LossResult
 from isopix.runs.state import RunEnvironment, typed
 from isopix.storage import checkpoint, log
 from isopix.storage.arrays import read_arrays
-from isopix.storage.atomic import MANIFEST, read_json
+from isopix.storage.atomic import read_json
 from isopix.storage.checkpoint import Checkpoint
-from isopix.storage.result import Result
+from isopix.storage.result import Result, read_result
 from isopix.storage.run_folder import RunFolder
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Result)
 Values = dict[str, Any]
-Kinds = Mapping[str, type[Result]]  # classes of results by the verb that saves them
-NUMBERS: Kinds = {"probe": ProbeResult, "verify": VerificationResult}  # of a headline or a model card
+Kinds = Mapping[str, Sequence[type[Result]]]  # classes of results by the verb that saves them
+# Those of a headline or a model card.
+NUMBERS: Kinds = {"probe": [ProbeResult], "evaluate": [EvaluationResult, LossResult]}
 FIXED_TENSORS = (".normals",)  # ends of the names of tensors that are drawn once and not trained
 GROUPS = ("model", "objective", "data", "train", "finetune")
 # What the files of an imported model state; the rest of its recipe is filled in by us.
@@ -132,8 +135,8 @@ def read_run(run: RunFolder, kinds: Kinds = NUMBERS) -> RunRecord:
     results: list[Result] = []
     for path in (*sorted(run.path.glob("*/*.json")), *sorted(run.path.glob("*/*/*.json"))):
         call = (read(path, read_json) or {}).get("call")
-        kind = kinds.get(str(call.get("verb"))) if isinstance(call, Mapping) else None
-        if kind and (result := read(path, kind.read)):
+        found = kinds.get(str(call.get("verb"))) if isinstance(call, Mapping) else None
+        if found and (result := read(path, partial(read_result, found))):
             results.append(result)
     return RunRecord(
         path=run.path,
@@ -155,7 +158,7 @@ def read_run(run: RunFolder, kinds: Kinds = NUMBERS) -> RunRecord:
 
 def read_run_or_model(path: Path) -> RunRecord:
     """Read a run folder or a saved model. Raises ValueError for what is neither or is damaged."""
-    if not (path / MANIFEST).is_file():
+    if not checkpoint.is_checkpoint(path):
         return read_run(RunFolder.open(path))
     found = checkpoint.load_checkpoint(path, ("model",))
     imported = {key: each for key, each in typed(found).imported.items() if key != "tensors"}

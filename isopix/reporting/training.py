@@ -14,7 +14,7 @@ from isopix.plots import curves
 from isopix.recipes.cost import recipe_cost
 from isopix.reporting.run_record import RunRecord, Values
 from isopix.reporting.section import Chart, Panel, Section, figure_chart, join_words, missing, percent
-from isopix.runs.results import VerificationResult
+from isopix.runs.results import LossResult
 from isopix.runs.training_log import validation_measurement
 from isopix.storage.result import Measurement
 from isopix.train.stopping import best_evaluation
@@ -56,16 +56,16 @@ def loss_unit(run: RunRecord) -> str:
 
 
 def held_out_loss(run: RunRecord) -> MeanLoss | None:
-    """Return the test loss, else the newest validation loss, else the loss of `isopix verify`."""
+    """Return the test loss, else the newest validation loss, else that of `isopix evaluate`."""
     name = loss_key(run)
     for split in ("test", "validation"):
         logged = [each for each in run.log if each.get("split") == split and name in each]
         if logged and (measured := logged[-1].get("measurement") or validation_measurement(run.log)):
             return MeanLoss(float(logged[-1][name]), split, from_dict(Measurement, measured))
-    verified = max(run.of(VerificationResult), key=lambda each: each.images, default=None)
-    if verified is None or verified.measurement is None or not run.predicts_codes:
+    evaluated = max(run.of(LossResult), key=lambda each: each.images, default=None)
+    if evaluated is None or evaluated.measurement is None or not run.predicts_codes:
         return None
-    return MeanLoss(verified.loss_nats, "test", verified.measurement, own=False)
+    return MeanLoss(evaluated.loss_nats, "test", evaluated.measurement, own=False)
 
 
 def baseline_losses(run: RunRecord) -> dict[str, float]:
@@ -102,7 +102,7 @@ def loss_section(run: RunRecord, name: str, path: str) -> Section:
     loss, classes, baselines = held_out_loss(run), uniform_classes(run), baseline_losses(run)
     logged = [each for each in run.log if key in each]
     if not loss and not logged:
-        verb = "verify" if run.imported_from else "resume"
+        verb = "evaluate" if run.imported_from else "resume"
         return Section("Loss", [Panel(notes=[missing("No loss yet:", f"isopix {verb} {path}")])])
     rows = {f"{loss.split}, {loss.measurement.count}": loss.nats} if loss else {}
     rows |= {f"uniform prediction of {classes:,} values": math.log(classes)} if classes else {}

@@ -196,7 +196,7 @@ def saved_recipe(path: Path) -> Recipe:
 
 def newest_checkpoint(path: Path) -> Path:
     """Return the checkpoint folder at a path, or the newest of a run folder, intact or not."""
-    if (path / MANIFEST).is_file():
+    if checkpoint.is_checkpoint(path):
         return path
     last = checkpoint.latest_folder(RunFolder.open(path).checkpoints)
     if last is None:

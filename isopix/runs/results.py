@@ -1,4 +1,4 @@
-"""Results: a training, a search for a learning rate, and a verification."""
+"""Results: a training, a search for a learning rate, and a test loss."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -178,7 +178,7 @@ def _percent(value: float | None) -> str:
     return "" if value is None else f"{value:.1%}"
 
 
-class VerificationResult(Result):
+class LossResult(Result):
     """The test loss in nats per predicted code, next to the published and the uniform one."""
 
     recipe: str
@@ -210,10 +210,9 @@ class VerificationResult(Result):
 
     def notes(self) -> list[str]:
         owner = "OpenAI's" if self.palette_is_openai else "custom"
-        lines = [
-            f"{self.checkpoint}: all {len(self.files)} files match the hashes of the manifest",
-            f"palette: {owner}, fingerprint {self.palette[:12]}",
-        ]
+        lines = [f"palette: {owner}, fingerprint {self.palette[:12]}"]
+        if self.files:
+            lines.append(f"{self.checkpoint}: all {len(self.files)} files match the hashes of the manifest")
         if self.published is None:
             lines.append("no published loss for this network and palette")
         else:

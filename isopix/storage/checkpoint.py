@@ -114,6 +114,11 @@ def latest_folder(checkpoints: Path) -> Path | None:
     return next(iter(_latest_first(checkpoints)), None)
 
 
+def is_checkpoint(folder: Path) -> bool:
+    """Return whether a folder is a checkpoint, or a saved model, which has the same files."""
+    return (folder / MANIFEST).is_file()
+
+
 def verify_files(folder: Path) -> list[str]:
     """Return the files, all hashes compared. Raises DamagedCheckpointError about the first that differs."""
     with reported_as_damage(folder):

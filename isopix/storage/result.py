@@ -6,6 +6,7 @@ Measurement: the images, the labels and the choices that its numbers depend on.
 import dataclasses
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, dataclass_transform
@@ -204,3 +205,11 @@ class Result:
                 raise ValueError(f"it is no {cls.__name__} of this version: {wrong}") from None
             _ = found.title, found.caption, [each.html() for each in found.tables()]  # it can be shown
             return dataclasses.replace(found, path=path)
+
+
+def read_result(kinds: Sequence[type[R]], path: Path) -> R:
+    """Return the result at a path, of the first kind that it fits. Raises ValueError if it is of none."""
+    for kind in kinds[:-1]:
+        with suppress(ValueError):
+            return kind.read(path)
+    return kinds[-1].read(path)

@@ -235,4 +235,4 @@ def _run_around(checkpoint: Path) -> str:
     run = checkpoint.absolute().parent.parent
     if RunFolder(run).recipe.is_file():
         return f"give {checkpoint.parent.parent if len(checkpoint.parts) > 2 else run}"
-    return "it is a saved model, for isopix verify and export, and isopix.load"
+    return "it is a saved model, for isopix evaluate and export, and isopix.load"

@@ -174,6 +174,6 @@ def list_models(what: What = None) -> Listing:
     found: dict[str, Any] = {
         "models": {name: from_dict(ShippedModel, read_json(file)) for name, file in files.items()},
         "recipes": registry.listing(),
-        "protocols": {name: each.title for name, each in protocols().items()},
+        "protocols": protocols(),
     }
     return Listing(**{kind: each for kind, each in found.items() if what in (kind, None)})

@@ -221,9 +221,9 @@ def _weights(run: Any, folder: Path, device: DeviceLike) -> Check:
     import torch
 
     from isopix.pretrained.run import load, save
-    from isopix.verbs.evaluate import verify
+    from isopix.verbs.evaluate import evaluate
 
-    trained, saved = run.metrics.test["loss_nats"], verify(run, device=device).loss_nats
+    trained, saved = run.metrics.test["loss_nats"], evaluate(run, device=device).record()["loss_nats"]
     save(run.model, folder / "copy")
     copy = load(folder / "copy", device=device).state_dict()
     same = all(torch.equal(copy[name], tensor) for name, tensor in run.model.state_dict().items())

@@ -1,10 +1,10 @@
-"""`isopix evaluate`, `verify` and `compare`: test metrics, published losses, and differences of runs."""
+"""`isopix evaluate` and `compare`: test metrics and losses, and differences of runs."""
 
 import math
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 from pydantic import BeforeValidator
@@ -13,11 +13,12 @@ from isopix.core.choices import NonNegative
 from isopix.core.text import expand_home
 from isopix.core.verb import verb
 from isopix.finetuning.results import EvaluationResult
-from isopix.runs.results import VerificationResult
+from isopix.runs.results import LossResult
 from isopix.studies.results import ComparisonResult
 from isopix.verbs import options
 
 if TYPE_CHECKING:
+    from isopix.core.device import Precision
     from isopix.data.dataset import ImageDataset
     from isopix.runs.load import LoadedRun
 
@@ -31,98 +32,93 @@ Masks = Annotated[
 def evaluate(
     run: options.RunLike,
     *,
-    data: options.OtherLabeled = None,
+    data: options.OtherImages = None,
     mask_ensemble: Masks = None,
     limit: options.Limit = None,
     precision: options.Precision = None,
     seed: options.Seed = 0,
     device: options.DeviceLike = "auto",
-) -> EvaluationResult:
-    """Evaluate a fine-tuned run on the test set: accuracy, loss, confusion matrix.
+) -> EvaluationResult | LossResult:
+    """Evaluate a run on the test set: accuracy and confusion matrix or, without classes, the loss per code.
 
-    With --mask-ensemble N, a masked model classifies every image under N random masks by majority vote
-    (test-time augmentation). Results go to the run's `evaluations` folder.
+    With --mask-ensemble N, a fine-tuned masked model classifies every image under N random masks by majority
+    vote (test-time augmentation). A loss is computed in fp32, beside the published one (OpenAI's is of the
+    validation images of ImageNet, here the test split), and the hashes of the checkpoint's files are checked.
+    Results go to the run's `evaluations` folder.
 
     Example: isopix evaluate runs/classes --mask-ensemble 5
     """
-    from isopix.finetuning.evaluate import evaluate_finetuned, num_masks
     from isopix.pretrained.images import evaluation_images
-    from isopix.pretrained.run import default_precision, open_run
+    from isopix.pretrained.model import PretrainedModel
+    from isopix.pretrained.run import default_precision, load_network, open_run
+    from isopix.storage.checkpoint import is_checkpoint
 
-    with open_run(run, device, writes="evaluations") as (folder, model):
+    path = None if isinstance(run, PretrainedModel) else Path(run)
+    source = PretrainedModel(load_network(path, device)) if path and is_checkpoint(path) else run
+    with open_run(source, device, writes="evaluations") as (folder, model):
         loaded = model.loaded
-        tuned = loaded.finetuned(None if folder is None else folder.path)
-        masks = num_masks(tuned, mask_ensemble)
         images = evaluation_images(loaded, data, limit)
-        chosen = precision or default_precision(run, model)
-        metrics = evaluate_finetuned(tuned, loaded.classes, images, masks=masks, seed=seed, precision=chosen)
-    result = EvaluationResult(
-        data=images.name,
-        step=loaded.step,
-        mask_ensemble=masks,
-        precision=chosen,
-        classes=tuple(loaded.classes),
-        metrics=metrics,
-        measurement=loaded.evaluation_measurement(images),
-    )
+        result: EvaluationResult | LossResult
+        if loaded.classes or mask_ensemble is not None:
+            chosen = precision or default_precision(source, model)
+            result = _classified(loaded, path, images, mask_ensemble, seed, chosen)
+        else:
+            result = _loss(loaded, path, images, seed, precision or "fp32")
     return (
         result if folder is None else result.saved(result.named(folder.evaluations, loaded.step, images.name))
     )
 
 
-@verb()
-def verify(
-    run: Annotated[options.PathLike, "Run folder or checkpoint folder."],
-    *,
-    data: options.OtherImages = None,
-    limit: options.Limit = None,
-    precision: options.FullPrecision = "fp32",
-    seed: options.Seed = 0,
-    device: options.DeviceLike = "auto",
-) -> VerificationResult:
-    """Check the file hashes of the newest checkpoint, and compare the test loss with the published one.
+def _classified(
+    loaded: "LoadedRun",
+    path: Path | None,
+    images: "ImageDataset",
+    mask_ensemble: int | None,
+    seed: int,
+    precision: "Precision",
+) -> EvaluationResult:
+    from isopix.finetuning.evaluate import evaluate_finetuned, num_masks
 
-    OpenAI published losses on the ImageNet validation images, which are the test split here.
-
-    Example: isopix verify runs/igpt-s --data imagenet-1k --limit 1000
-    """
-    from isopix.pretrained.images import evaluation_images
-    from isopix.pretrained.run import load_network
-    from isopix.runs.load import newest_checkpoint
-    from isopix.storage import checkpoint
-    from isopix.storage.run_folder import own_folder
-
-    folder = newest_checkpoint(Path(run))
-    probes = None if folder == Path(run) else own_folder(Path(run), "probes")
-    files = checkpoint.verify_files(folder)
-    loaded = load_network(folder, device)
-    loaded.require_decoder("verify")
-    images = evaluation_images(loaded, data, limit)
-    if not len(images.test):
-        raise ValueError(f"dataset '{images.name}' has no test images")
-    result = _measured(loaded, images, precision, seed, checkpoint=str(folder), files=tuple(files))
-    if probes is None:  # no run, whose report and model card read the loss
-        return result
-    return result.saved(result.named(probes, loaded.step, images.name))
+    tuned = loaded.finetuned(path)
+    masks = num_masks(tuned, mask_ensemble)
+    metrics = evaluate_finetuned(tuned, loaded.classes, images, masks=masks, seed=seed, precision=precision)
+    return EvaluationResult(
+        data=images.name,
+        step=loaded.step,
+        mask_ensemble=masks,
+        precision=precision,
+        classes=tuple(loaded.classes),
+        metrics=metrics,
+        measurement=loaded.evaluation_measurement(images),
+    )
 
 
-def _measured(
-    loaded: "LoadedRun", images: "ImageDataset", precision: options.FullPrecision, seed: int, **checked: Any
-) -> VerificationResult:
+def _loss(
+    loaded: "LoadedRun", path: Path | None, images: "ImageDataset", seed: int, precision: "Precision"
+) -> LossResult:
     from isopix.codecs.palette_spec import OPENAI_FINGERPRINT
     from isopix.recipes.igpt import published_loss
+    from isopix.runs.load import find_model, newest_checkpoint
+    from isopix.storage.checkpoint import verify_files
     from isopix.train.evaluator import evaluate_split
     from isopix.train.tasks import PretrainTask
 
+    checkpoint = newest_checkpoint(find_model(path)) if path else None
+    files = verify_files(checkpoint) if checkpoint else ()
+    loaded.require_decoder("evaluate")
+    if not len(images.test):
+        raise ValueError(f"dataset '{images.name}' has no test images")
     metrics = evaluate_split(PretrainTask(loaded.model), images.test, seed=seed, precision=precision)
     codec = loaded.network.codec
     uniform = math.log(codec.vocab_size) if loaded.recipe.model.head.categorical else None
     baselines = {} if uniform is None else {"uniform": uniform}
     measurement = replace(loaded.measure(images, "test"), baselines=baselines)
-    return VerificationResult(
+    return LossResult(
         recipe=loaded.recipe.name,
         step=loaded.step,
         imported=loaded.imported.get("imported"),
+        checkpoint=str(checkpoint or ""),
+        files=tuple(files),
         palette=codec.fingerprint(),
         palette_is_openai=codec.fingerprint() == OPENAI_FINGERPRINT,
         data=images.name,
@@ -133,7 +129,6 @@ def _measured(
         published=published_loss(loaded.recipe, codec),
         measurement=measurement,
         warnings=measurement.warnings,
-        **checked,
     )
 
 

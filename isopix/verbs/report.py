@@ -11,7 +11,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen
-from typing import Annotated, NoReturn
+from typing import Annotated, NoReturn, get_args
 
 from isopix.core.choices import Count as Positive
 from isopix.core.choices import Range
@@ -60,10 +60,10 @@ def report(*runs: Runs, out: Out = None) -> ReportResult:
     return result.saved(path)
 
 
-def result_kinds() -> dict[str, type[Result]]:
-    """Return the class of the result of each verb by its name, which results are saved with."""
+def result_kinds() -> dict[str, tuple[type[Result], ...]]:
+    """Return the classes of the results of each verb by its name, which results are saved with."""
     found = {each.name: inspect.signature(each.function).return_annotation for each in VERBS.values()}
-    return {name: kind for name, kind in found.items() if isinstance(kind, type) and issubclass(kind, Result)}
+    return {name: get_args(kind) or (kind,) for name, kind in found.items()}
 
 
 RECIPES = {

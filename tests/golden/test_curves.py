@@ -32,5 +32,5 @@ def test_each_family_is_measured_as_ever(name: str, tmp_path: Path) -> None:
     words = ["steps=2", "batch_size=8", "data.limit=60", "evaluate_images=8", "num_test_images=8"]
     run = tmp_path / "run"
     train(name, run, *words, *SMALLER.get(name, DIGITS))
-    measured = [isopix.analyze(run, limit=4), isopix.probe(run, method="ridge"), isopix.verify(run)]
+    measured = [isopix.analyze(run, limit=4), isopix.probe(run, method="ridge"), isopix.evaluate(run)]
     check_golden("families", name, [[each.record(), str(each).splitlines()] for each in measured])

@@ -26,7 +26,7 @@ from tests.tiny_runs import unchecked
 __all__ = ["isopix", "quick_figures", "quick_probes", "unchecked"]
 
 WRITING = ["complete", "data", "evaluate", "export", "finetune", "low-data", "neighbors"]
-WRITING += ["palette", "pretrain", "probe", "reconstruct", "report", "sample", "verify"]
+WRITING += ["palette", "pretrain", "probe", "reconstruct", "report", "sample"]
 made = test_results.folder
 
 

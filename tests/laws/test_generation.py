@@ -17,7 +17,6 @@ from isopix.recipes.recipe import Recipe
 from tests.laws import cases
 
 causal = pytest.mark.parametrize("recipe", cases.autoregressive(), ids=cases.title)
-GREEDY = SamplingConfig(top_k=1)
 EXACT = {"bytes", "full_patch"}  # codes that keep every pixel
 
 
@@ -89,18 +88,6 @@ def test_a_sample_is_a_function_of_the_seed_and_not_of_the_images_beside_it(reci
     many = sample_images(model, 5, sampling=settings, seed=3, batch_size=5)
     assert torch.equal(sample_images(model, 2, sampling=settings, seed=3), many[:2])
     assert torch.equal(sample_images(model, 5, sampling=settings, seed=3, batch_size=2), many)
-
-
-@causal
-def test_greedy_decoding_takes_the_most_likely_code(recipe: Recipe) -> None:
-    model, images = cases.busy_model(recipe), cases.images(recipe, 2)
-    net = model.network
-    uniform = uniform_numbers(net, [(0, "paint", 0), (0, "paint", 1)])
-    codes = net.codec.encode(images)
-    for step in decode_steps(model, images, start=5, sampling=GREEDY, uniform=uniform):
-        codes[:, step.position] = step.codes[:, 0]
-    full = net(net.inputs_of(net.codec.decode(codes)))
-    assert torch.equal(full.argmax(-1)[:, 5:], codes[:, 5:])
 
 
 @pytest.mark.parametrize("recipe", cases.masked(), ids=cases.title)

@@ -29,7 +29,7 @@ LOCKED = {  # commands, and the folder and the lock that another process holds
     f"finetune ar {QUICK} --refit-on-validation --out out": ("out", FOLDER_LOCK),
     SEARCH: ("out", FOLDER_LOCK),
     f"reproduce igpt.figure2 --data digits --out out {QUICK}": ("out", FOLDER_LOCK),
-    "study inductive-bias --data digits --trials conv-pix2vec-1 --seeds 1 --out out": ("out", LOCK_FILE),
+    "reproduce isotropic.study --data digits --trials conv-pix2vec-1 --seeds 1 --out out": ("out", LOCK_FILE),
     "low-data ar --labels 1 --subsets 1 --method ridge --finetune-steps 1": ("ar/low-data/*", FOLDER_LOCK),
 }
 

@@ -52,7 +52,6 @@ CALLS = {  # what all calls of a verb have
     "sample": "ar --count 2",
     "score": "bert --limit 8 --masks 2 --maps 1",
     "search-lr": f"igpt.digits {QUICK} --max-lr 0.01 --min-lr 0.003 steps=60 evaluate_every=30",
-    "verify": "bert --limit 20",
 }
 OWN_CALLS = {
     "finetune --refit-on-validation": f"ar {QUICK} --limit 40",
@@ -133,7 +132,7 @@ def words_of(verb: str, name: str, values: list[str]) -> list[str]:
     """Return the words of a verb's call, with these values of an option instead of its own."""
     given = " ".join(["", *OWN_CALLS.get(f"{verb} {name}", CALLS[verb]).split()]).split(" --")
     kept = [each for each in given if not values or each.split(" ")[0] != name.removeprefix("--")]
-    words = [*verb.split(), *" --".join(kept).split(), *values]
+    words = [verb, *" --".join(kept).split(), *values]
     needs_out = inspect.signature(VERBS[verb].function).parameters.get("out")
     out = ["--out", f"out{next(OUT)}"]
     return words + out * (needs_out is not None and needs_out.default is needs_out.empty)

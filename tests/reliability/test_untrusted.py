@@ -95,7 +95,7 @@ WRITERS: dict[str, Callable[[Path], object]] = {
     "probes/history": isopix.resume,
     "wandb": isopix.resume,
     "samples": isopix.sample,
-    "probes": isopix.verify,
+    "evaluations": isopix.evaluate,
     "low-data": isopix.low_data,
     "scores": isopix.score,
     "neighbors/neighbors-1": isopix.neighbors,

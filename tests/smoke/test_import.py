@@ -41,7 +41,7 @@ def test_an_imported_model_works_with_every_command(imported: Run) -> None:
         assert torch.equal(tensor, other.network.tensors()[name]), name
     unknown = "the training images of this model are not known; {} images may be among them"
     for words, note, warning in (
-        (["verify", "again", *DIGITS], unknown.format("test"), ""),
+        (["evaluate", "again", *DIGITS], unknown.format("test"), ""),
         (["probe", "again", "--data", "digits", "--limit", "60"], unknown.format("test"), ""),
         (["sample", "again", "-n", "4"], "", ""),
         (["complete", "again", "--data", "digits", "--rows", "4", "-n", "4"], "", unknown.format("train")),
@@ -60,7 +60,7 @@ def test_a_saved_model_can_be_verified_and_exported(imported: Run) -> None:
     package.save(package.load("again", device="cpu"), "saved")
     done(imported("export", "saved", "back"))
     assert Path("back/model.safetensors").read_bytes() == Path("exported/model.safetensors").read_bytes()
-    done(imported("verify", "saved", *DIGITS))
+    done(imported("evaluate", "saved", *DIGITS))
 
 
 @pytest.mark.parametrize("start", [True, False], ids=["autoregressive", "masked"])
@@ -68,9 +68,8 @@ def test_a_checkpoint_of_openais_serves_every_verb(isopix: Run, start: bool) -> 
     head = {"model/clf/w": np.zeros((MODEL["width"], 10), np.float32)}
     model = bundles.variables(**(MODEL | {"positions": 32}), start=start)
     bundles.write(Path("model.ckpt-131000"), model | head)
-    np.save("centers.npy", bundles.LEVELS)
-    done(isopix("palette", "import", "centers.npy", "--range", "-1", "1", "--out", "palette.npz"))
-    words = ["import", "model.ckpt-131000", "igpt", "--palette", "palette.npz"]
+    np.save("kmeans_centers.npy", bundles.LEVELS)
+    words = ["import", "model.ckpt-131000", "igpt", "--palette", "kmeans_centers.npy"]
     refused(
         isopix(*words, "--squash"),
         f"{words[1]}: squash is not for a model of kind openai; allowed: palette, size",
@@ -78,7 +77,7 @@ def test_a_checkpoint_of_openais_serves_every_verb(isopix: Run, start: bool) -> 
     out = done(isopix(*words, "--size", "8", "4"))
     assert "8×4 pixels" in out
     assert re.search("skipped, classifier head +1", out)
-    assert "step 131,000" in isopix("verify", "igpt", *DIGITS)[1]
+    assert "step 131,000" in isopix("evaluate", "igpt", *DIGITS)[1]
     code, out, err = isopix("sample", "igpt", "-n", "2")
     assert code == (0 if start else 2), err
     assert isopix("reconstruct", "igpt", "--data", "digits", "-n", "2")[0] == (2 if start else 0)
@@ -90,12 +89,12 @@ def test_verify_names_a_changed_file_of_the_newest_checkpoint(exported: Run) -> 
     name = "model.safetensors"
     newest = max(Path("run/checkpoints").glob("step-*"))
     shutil.copytree(newest, newest.with_name("step-00000000"), dirs_exist_ok=True)
-    assert f"{newest}: all 5 files match the hashes" in exported("verify", "run", *DIGITS)[1]
+    assert f"{newest}: all 5 files match the hashes" in exported("evaluate", "run", *DIGITS)[1]
     data = bytearray((newest / name).read_bytes())
     data[-2] ^= 1
     (newest / name).write_bytes(data)
     for folder in ("run", str(newest)):
-        code, out, err = exported("verify", folder, *DIGITS)
+        code, out, err = exported("evaluate", folder, *DIGITS)
         assert (code, out) == (2, "")
         assert f"{name} does not have the SHA-256 of manifest.json: changed" in err
 
@@ -103,9 +102,9 @@ def test_verify_names_a_changed_file_of_the_newest_checkpoint(exported: Run) -> 
 def test_the_loss_is_compared_with_the_published_one(imported: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     claim = PublishedLoss(2.5, "s", "p", step=1000)
     monkeypatch.setattr(igpt, "published_loss", lambda recipe, codec: claim)
-    printed = json.loads(imported("verify", "run", *DIGITS, "--json")[1])
+    printed = json.loads(imported("evaluate", "run", *DIGITS, "--json")[1])
     assert printed["published"] == {"nats": 2.5, "source": "s", "protocol": "p", "step": 1000}
-    out = imported("verify", "run", *DIGITS)[1]
+    out = imported("evaluate", "run", *DIGITS)[1]
     assert f"difference from the published loss: {printed['loss_nats'] - 2.5:+.4f} nats" in out
     assert "published loss: step 1,000; this model: step 2\n" in out
-    assert "this model: step unknown\n" in imported("verify", "again", *DIGITS)[1]
+    assert "this model: step unknown\n" in imported("evaluate", "again", *DIGITS)[1]

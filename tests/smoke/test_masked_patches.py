@@ -39,7 +39,7 @@ def test_patch_regression_works_with_the_same_commands(isopix: Run) -> None:
         ["analyze", "run", "--limit", "4"],
     ):
         done(isopix(*words))
-    assert "uniform prediction" not in done(isopix("verify", "run"))
+    assert "uniform prediction" not in done(isopix("evaluate", "run"))
 
 
 @pytest.mark.usefixtures("quick_probes")

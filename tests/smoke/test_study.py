@@ -1,4 +1,4 @@
-"""`isopix search-lr`, `isopix study inductive-bias` and `isopix reproduce`, at a micro scale."""
+"""`isopix search-lr` and `isopix reproduce`, at a micro scale."""
 
 import json
 import shlex
@@ -14,10 +14,11 @@ from isopix.studies.inductive_bias import study
 from isopix.studies.inductive_bias.results import StudyResult
 from isopix.studies.papers.protocol import Setup
 from tests.smoke.conftest import Run, done
+from tests.unit.studies.papers.fakes import TABLES
 
 WORDS = ["width=8", "batch_size=16", "data.rows=8", "data.cols=8", "data.limit=150", "log_every=2", "steps=8"]
 WORDS += ["evaluate_every=8", "checkpoint_every=4", "evaluate_images=32"]
-STUDY = ["study", "inductive-bias", "--out", "bias"]
+STUDY = ["reproduce", "isotropic.study", "--out", "bias"]
 MICRO = [*STUDY, "--data", "digits", "--trials", "*-pix2vec-1", "--seeds", "1", "--jobs", "2", *WORDS]
 
 
@@ -94,11 +95,6 @@ def test_the_suggested_command_of_a_search_runs(isopix: Run) -> None:
 
 
 TINY = ["depth=1", "width=16", "steps=4", "batch_size=8", "evaluate_images=20", "num_test_images=20"]
-ALL = (
-    *("igpt.table1", "igpt.table2", "igpt.table3", "igpt.imagenet-finetuning", "igpt.table4"),
-    *("igpt.figure2", "igpt.figure3", "igpt.figure4", "patchformer.table1", "patchformer.table2"),
-    *("vit.finetuning", "vit.few-shot"),
-)
 
 
 @pytest.fixture
@@ -112,7 +108,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 @pytest.mark.usefixtures("quick_probes", "short")
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", TABLES)
 def test_every_protocol_runs(isopix: Run, workplace: Path, name: str) -> None:
     code, out, err = isopix("reproduce", name, "--out", "out", *TINY)
     assert code == 0, f"{out}\n{err}"

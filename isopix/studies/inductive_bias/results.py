@@ -1,4 +1,4 @@
-"""The result of `isopix study inductive-bias`, without PyTorch: claims, and a row for each trial."""
+"""The result of the study, without PyTorch: claims, and a row for each trial."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence

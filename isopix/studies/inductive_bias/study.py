@@ -103,7 +103,7 @@ class StudyPlan:
 def plan_study(
     scale: str,
     *,
-    data: str | Path | None = None,
+    data: str | None = None,
     pattern: str = "*",
     seeds: int | None = None,
     settings: Sequence[str] = (),
@@ -119,8 +119,7 @@ def plan_study(
         raise ValueError(f"no trial of scale '{scale}' matches '{pattern}'; trials: {known}")
     if probe is not None:
         probe_method(probe)
-    where = None if data is None else str(Path(data).resolve() if Path(data).exists() else data)
-    return StudyPlan(scale, found, seeds or chosen.seeds, where, tuple(settings), probe)
+    return StudyPlan(scale, found, seeds or chosen.seeds, data, tuple(settings), probe)
 
 
 class Study:
@@ -154,16 +153,16 @@ class Study:
     @classmethod
     def open(cls, path: Path) -> "Study":
         if not (path / FILE).is_file():
-            raise ValueError(f"{path} is not a study; isopix study makes one")
+            raise ValueError(f"{path} is not a study; isopix reproduce isotropic.study makes one")
         values = read_json(path / FILE)
         with naming(str(path / FILE)):
             own = {name: values[name] for name in StudyPlan.__dataclass_fields__ if name in values}
             return cls(path, from_dict(StudyPlan, own))
 
     @classmethod
-    def scale_in(cls, path: Path) -> str:
+    def scale_in(cls, path: Path | None) -> str:
         """Return the scale of the study in a folder, `tiny` if there is none."""
-        return cls.open(path).plan.scale if (path / FILE).is_file() else "tiny"
+        return cls.open(path).plan.scale if path and (path / FILE).is_file() else "tiny"
 
     def require_images(self) -> None:
         """Raise ValueError before training for missing images, or others than those of finished trials."""

@@ -18,6 +18,7 @@ from isopix.runs.start import with_absolute_paths
 from isopix.studies.papers.trials import Pretrain, ProtocolTrial
 
 T = TypeVar("T")
+STUDY = "isotropic.study"
 ProtocolScale = Literal["tiny", "small", "paper"]
 SCALE_DATA = {"tiny": "translated-digits", "small": "cifar10"}  # where the protocol's own are too large
 # How the images of a dataset are augmented in fine-tuning, where that is not the default of the recipe.
@@ -199,16 +200,17 @@ def protocol(name: str, **fields: Any) -> Callable[[Rows], Rows]:
     return decorate
 
 
-def protocols() -> dict[str, PaperProtocol]:
-    """Return the protocols of all papers by name."""
+def protocols() -> dict[str, str]:
+    """Return the titles of all protocols by name: those of tables and figures, and the study."""
     import_modules("isopix.studies.papers")
-    return _PROTOCOLS
+    tables = {name: each.title for name, each in _PROTOCOLS.items()}
+    return {**tables, STUDY: "Ten claims on convolutions, mixers and transformers"}
 
 
 def find_protocol(name: str) -> PaperProtocol:
-    """Return the protocol of a name. Raises ValueError that lists all for another."""
+    """Return the protocol of a table or figure. Raises ValueError that lists all for another."""
     known = protocols()
     if name not in known:
         hint = did_you_mean(name, known)
         raise ValueError(f"unknown protocol '{name}'; {hint}protocols: {', '.join(known)}")
-    return known[name]
+    return _PROTOCOLS[name]

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from isopix.core.config import from_dict, to_dict
+from isopix.core.signals import Interrupted
 from isopix.core.text import printable_lines
 from isopix.recipes.published import TableRow
 from isopix.reporting.section import PageFigure, write_page
@@ -75,6 +76,22 @@ class Reproduction:
     def _write(self, trial: ProtocolTrial, state: TrialState) -> TrialState:
         write_json(self._file(trial), {"kind": "protocol trial", **to_dict(state)})
         return state
+
+
+def run_protocol(protocol: PaperProtocol, setup: Setup, out: Path, run_verb: RunVerb) -> ReproductionResult:
+    """Run the trials that are not done, and write the table. Interrupted if asked to stop."""
+    trials = protocol.trials(setup)
+    with Reproduction.create(out, setup) as reproduction:
+        for trial in trials:
+            reproduction.state(trial)  # raises ValueError before anything is trained
+        try:
+            for trial in trials:
+                reproduction.run(trial, run_verb)
+        except Interrupted:
+            text = f"stopped and saved: {out}; the same command resumes"
+            result = replace(write_table(protocol, reproduction), warnings=(text,))
+            raise Interrupted(text, result) from None
+        return write_table(protocol, reproduction)
 
 
 def write_table(protocol: PaperProtocol, reproduction: Reproduction) -> ReproductionResult:

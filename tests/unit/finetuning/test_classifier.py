@@ -79,15 +79,6 @@ def test_trained_parameters_are_those_that_the_loss_depends_on(
         assert parameter.requires_grad == (parameter.grad is not None and bool(parameter.grad.any())), name
 
 
-@both
-def test_the_losses_of_chunks_add_up_to_that_of_the_batch(recipe: Recipe) -> None:
-    made = finetune_model(recipe, dropout=0.5)
-    labeled = make_batch(made, recipe, 5)
-    torch.testing.assert_close(
-        sum(made(piece)["total_nats"] for piece in labeled.chunks(3)), made(labeled)["total_nats"]
-    )
-
-
 def test_dropout_is_drawn_with_the_batch_and_keeps_the_mean() -> None:
     made, without = finetune_model(AR, dropout=0.25), finetune_model(AR)
     one, same = (make_batch(made, AR, 400).dropout_mask for _ in range(2))
@@ -110,16 +101,6 @@ def test_a_masked_network_is_evaluated_with_or_without_masks(masked: bool) -> No
     torch.testing.assert_close(metrics["class_nats"], F.cross_entropy(logits, labeled.labels))
     assert metrics["accuracy"].tolist() == (logits.argmax(1) == labeled.labels).tolist()
     torch.testing.assert_close(metrics["loss_nats"], made.objective.loss(made.network, labeled.batch))
-
-
-def test_training_smooths_labels_and_evaluation_does_not() -> None:
-    """Of C classes the label has 1 - s + s / C, and each other one s / C."""
-    made = finetune_model(AR, generative_weight=0.0, label_smoothing=0.2)
-    labeled = make_batch(made, AR)
-    logs = made.predict(labeled.batch.inputs).double().log_softmax(1)
-    answered = logs[torch.arange(6), labeled.labels].mean()
-    torch.testing.assert_close(made(labeled)["total_nats"].double(), -0.8 * answered - 0.2 * logs.mean())
-    torch.testing.assert_close(made.evaluate(labeled, cases.images(AR, 6))["class_nats"].double(), -answered)
 
 
 @pytest.mark.parametrize("recipe", [BERT, DROPS, SWAPS], ids=["zero", "drop", "token"])
@@ -182,18 +163,3 @@ def test_settings_that_do_not_go_with_the_network_are_refused(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         finetune_model(recipe, **settings)
-
-
-@both
-def test_a_head_on_cells_reads_the_means_of_each(recipe: Recipe) -> None:
-    made, grid = finetune_model(recipe, pool="grid2", head_bias=True), recipe.grid
-    torch.nn.init.normal_(made.head.bias, generator=generator(0, "bias"))
-    labeled = make_batch(made, recipe)
-    tokens = list(made.network.backbone.features(labeled.batch.inputs, labeled.batch.mask))[made.layer]
-    rows, cols = grid.rows // 2, grid.cols // 2
-    assert (grid.rows, grid.cols) == (2 * rows, 2 * cols)
-    positions = tokens.reshape(len(tokens), 2, rows, 2, cols, -1)
-    features = positions.mean((2, 4)).flatten(1)
-    assert made.head.weight.shape == (CLASSES, 4 * recipe.model.width)
-    logits = features @ made.head.weight.T + made.head.bias
-    torch.testing.assert_close(made.class_logits(tokens), logits, rtol=1e-4, atol=1e-5)

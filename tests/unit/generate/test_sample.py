@@ -5,17 +5,15 @@ from dataclasses import replace
 
 import pytest
 import torch
-from torch import Tensor
 
 from isopix.codecs.base import Codec
 from isopix.core.device import Precision
 from isopix.core.random import generator
 from isopix.core.types import Images
 from isopix.generate import sample
-from isopix.generate.complete import Prompt, Reconstruction, complete_images, reconstruct_images
-from isopix.generate.mask import completion_mask
+from isopix.generate.complete import Reconstruction, reconstruct_images
 from isopix.generate.results import SamplingConfig
-from isopix.generate.sample import probabilities, require, sample_codes, sample_images
+from isopix.generate.sample import probabilities, require, sample_codes
 from isopix.model.heads import NoHeadSpec, RegressionHeadSpec
 from isopix.model.network import Network
 from isopix.objectives.base import ObjectiveSpec, PretrainModel, TrainingBatch
@@ -52,34 +50,6 @@ def test_codes_without_probability_are_never_sampled(number: float, kept: list[i
     logits[..., kept] = 0
     code = sample_codes(logits, torch.full((1, 1), number, dtype=torch.float64), SamplingConfig()).item()
     assert code == kept[int(number * len(kept))]
-
-
-def by_full_passes(model: PretrainModel, codes: Tensor, uniform: Tensor, start: int) -> Tensor:
-    """The codes from `start` on, drawn by one forward pass for each."""
-    for position in range(start, codes.shape[1]):
-        chances = model.network(codes)[:, position].detach().double().softmax(-1)
-        codes[:, position] = (chances.cumsum(-1) <= uniform[:, position, :, None]).sum(-1)
-    return codes
-
-
-def test_random_numbers_of_samples_and_completions_are_streams_of_the_seed_and_the_image() -> None:
-    model = cases.busy_model(AR)
-    codec, images = model.network.codec, cases.images(AR, 2)
-    shape = (codec.grid.positions, codec.num_codes)
-
-    def numbers(purpose: str) -> Tensor:
-        streams = [generator(7, purpose, image) for image in range(2)]
-        return torch.stack([torch.rand(shape, dtype=torch.float64, generator=each) for each in streams])
-
-    drawn = by_full_passes(model, torch.zeros(2, *shape, dtype=torch.long), numbers("sample"), 0)
-    sampled = sample_images(model, 2, sampling=SamplingConfig(), seed=7)
-    assert torch.equal(sampled, codec.decode(drawn))
-    prompt = Prompt(images, completion_mask("rows:2", codec, 2), 2)
-    found = complete_images(model, prompt, sampling=SamplingConfig(), seed=7).images
-    for completion in range(2):
-        uniform, start = numbers(f"complete/{completion}"), 2 * codec.grid.cols
-        drawn = by_full_passes(model, codec.encode(images), uniform, start)
-        assert torch.equal(found[:, completion], codec.decode(drawn))
 
 
 # precision, native precision, device, that of products, and whether matrices are rounded once

@@ -1,4 +1,4 @@
-"""Baselines are at chance or scikit-learn's, the gain is paired; votes over masks, and refits."""
+"""Baselines are at chance or scikit-learn's, the gain is paired; votes over masks."""
 
 import weakref
 from collections import Counter
@@ -9,22 +9,15 @@ import pytest
 import torch
 from scipy import stats
 from scipy.linalg import subspace_angles
-from sklearn.linear_model import LogisticRegression, Ridge
 
 from isopix.core.random import generator
 from isopix.core.types import Images
 from isopix.probing import baselines
-from isopix.probing.baselines import (
-    PixelComponents,
-    probe_with_baselines,
-    raw_pixels,
-)
-from isopix.probing.config import ProbeConfig
-from isopix.probing.probe import FittedProbe, ProbeMethod, evaluate_probe, refit_on_validation, vote
-from isopix.probing.results import LayerScore
+from isopix.probing.baselines import PixelComponents, probe_with_baselines, raw_pixels
+from isopix.probing.probe import FittedProbe, ProbeMethod, evaluate_probe, vote
 from isopix.probing.splits import FeatureSplit, FeatureSplits
 from isopix.storage.result import EnsembleAccuracy
-from tests.unit.probing.cases import CONFIG, CPU, METHOD, METHODS, easy, noise, run, standardize
+from tests.unit.probing.cases import CONFIG, CPU, METHOD, METHODS, easy, noise, run
 
 
 def test_one_networks_features_are_held_at_a_time() -> None:
@@ -149,32 +142,3 @@ def test_confident_predictions_outweigh_uncertain_ones_in_the_mean_alone() -> No
     splits = FeatureSplits(train, train, test, tuple(others))
     score = run(splits, Given(), replace(CONFIG, mask_ensemble=3)).best
     assert (score.test_accuracy, score.ensemble) == (0, EnsembleAccuracy(pytest.approx(1 / 3), 1))
-
-
-def best_and_refit(
-    splits: FeatureSplits, method: ProbeMethod, config: ProbeConfig = CONFIG
-) -> tuple[LayerScore, LayerScore]:
-    """The best layer as it was selected, and refit."""
-    result = run(splits, method, config)
-    alone = splits.select_layers(result.best_index, result.best_index + 1)
-    return result.best, refit_on_validation(alone, result.best, method, config, device=CPU)
-
-
-def correct_of(method: ProbeMethod, score: LayerScore, splits: FeatureSplits) -> np.ndarray:
-    """What scikit-learn gets right when fitted to both sets together."""
-    scaled = standardize(splits.with_validation_in_train())
-    x, test = scaled.train.features[0].numpy(), scaled.test.features[0].numpy()
-    y, [selected] = scaled.train.labels.numpy(), score.selected.values()
-    if method.kind == "lbfgs":
-        model = LogisticRegression(C=1 / (selected * len(x)), tol=1e-10, max_iter=10_000)
-        predicted = model.fit(x, y).predict(test)
-    else:
-        predicted = Ridge(alpha=selected * len(x)).fit(x, np.eye(3)[y]).predict(test).argmax(1)
-    return predicted == splits.test.labels.numpy()
-
-
-@pytest.mark.parametrize("method", METHODS[:2], ids=lambda method: method.kind)
-def test_a_refit_is_of_both_sets_on_their_common_scale(method: ProbeMethod) -> None:
-    splits = easy()
-    _, score = best_and_refit(splits, method)
-    assert score.test_accuracy == pytest.approx(correct_of(method, score, splits).mean())

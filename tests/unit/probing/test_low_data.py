@@ -1,7 +1,5 @@
 """Each subset is probed alone; validation or cross-validation selects, and no test label does."""
 
-from dataclasses import replace
-
 import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
@@ -13,7 +11,6 @@ from isopix.core.random import generator
 from isopix.data.splits import balanced_subset
 from isopix.probing.low_data import fold_indices, label_subsets, probe_subsets
 from isopix.probing.methods import L2_PENALTY, KnnProbe, LbfgsProbe
-from isopix.probing.results import LayerScore
 from isopix.probing.splits import FeatureSplit, FeatureSplits
 from tests.unit.probing.cases import CPU
 
@@ -30,39 +27,16 @@ def cloud(count: int, number: int) -> FeatureSplit:
 
 SPLITS = FeatureSplits(cloud(300, 0), cloud(120, 1), cloud(150, 2))
 SUBSETS = [balanced_subset(SPLITS.train.labels, 5, generator(0, "subset", number)) for number in range(4)]
-WRONG = {
-    name: FeatureSplit(each.features, (each.labels + 1) % 3)
-    for name, each in (("validation", SPLITS.validation), ("test", SPLITS.test))
-}
-
-
-def by_validation(splits: FeatureSplits) -> list[LayerScore]:
-    return probe_subsets(splits, SUBSETS, ONE, device=CPU)
-
-
-def by_folds(splits: FeatureSplits, subsets=SUBSETS) -> list[LayerScore]:
-    return probe_subsets(splits, subsets, TWO, select="cross-validation", device=CPU)
 
 
 def test_errors_are_scikit_learns_on_each_subset() -> None:
-    for index, ours in zip(SUBSETS, by_validation(SPLITS), strict=True):
+    for index, ours in zip(SUBSETS, probe_subsets(SPLITS, SUBSETS, ONE, device=CPU), strict=True):
         regression = LogisticRegression(C=1 / (0.01 * 15), tol=1e-8, max_iter=5000)
         theirs = make_pipeline(StandardScaler(), regression)
         theirs.fit(SPLITS.train.features[1, index].double(), SPLITS.train.labels[index])
         assert ours.layer == 1
         score = theirs.score(SPLITS.test.features[1].double(), SPLITS.test.labels)
         assert ours.test_accuracy == pytest.approx(score, abs=1 / 150)
-
-
-def test_test_labels_and_images_outside_of_the_subsets_are_not_used() -> None:
-    layers = [each.layer for each in by_validation(SPLITS)]
-    assert [each.layer for each in by_validation(replace(SPLITS, test=WRONG["test"]))] == layers
-    outside = torch.ones(300, dtype=torch.bool)
-    outside[torch.cat(SUBSETS)] = False
-    features = SPLITS.train.features.clone()
-    features[:, outside] = 1e4
-    changed = replace(SPLITS, train=FeatureSplit(features, SPLITS.train.labels))
-    assert by_validation(changed) == by_validation(SPLITS)
 
 
 def test_cross_validation_selects_as_scikit_learn_does_on_the_same_folds() -> None:
@@ -80,25 +54,9 @@ def test_cross_validation_selects_as_scikit_learn_does_on_the_same_folds() -> No
     best = max(accuracies.values())
     layer = min(layer for (layer, _), each in accuracies.items() if each == best)
     l2 = max(l2 for (own, l2), each in accuracies.items() if each == best and own == layer)
-    [found] = by_folds(SPLITS, [torch.arange(30)])
-    assert (found.layer, found.selected[L2_PENALTY]) == (layer, l2)
-    equal = LbfgsProbe(l2_grid=(1.0, 1.0001))
-    [found] = probe_subsets(SPLITS, [torch.arange(30)], equal, select="cross-validation", device=CPU)
-    assert found.selected[L2_PENALTY] == 1.0001
-
-
-def test_a_subset_chooses_for_itself_and_without_validation_images() -> None:
-    """Other subsets change neither its layer nor its error: no other label is used."""
-    noisy = SPLITS.train.features.clone()
-    noisy[1, SUBSETS[0]] = torch.randn(
-        15, 8, generator=torch.Generator().manual_seed(0)
-    )  # layer 1 is useless
-    splits = replace(SPLITS, train=FeatureSplit(noisy, SPLITS.train.labels))
-    alone = [by_folds(splits, [index])[0] for index in SUBSETS]
-    assert by_folds(splits) == alone
-    assert alone[0].layer == 2
-    assert {each.layer for each in alone} == {1, 2}
-    assert by_folds(replace(splits, validation=WRONG["validation"])) == alone
+    for method, expected in ((TWO, (layer, l2)), (LbfgsProbe(l2_grid=(1.0, 1.0001)), (1, 1.0001))):
+        [found] = probe_subsets(SPLITS, [torch.arange(30)], method, select="cross-validation", device=CPU)
+        assert (found.layer, found.selected[L2_PENALTY]) == expected
 
 
 def test_what_cannot_be_cross_validated_is_refused() -> None:

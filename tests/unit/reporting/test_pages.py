@@ -208,7 +208,7 @@ def test_a_verb_of_a_plugin_needs_no_edit(tmp_path: Path) -> None:
     run = whole(tmp_path / "run")
     found = evidence(call={**evidence().call, "verb": "lda"})
     found.saved(run.probes / "lda.json")
-    kinds = {**result_kinds(), "lda": type(found)}
+    kinds = {**result_kinds(), "lda": [type(found)]}
     page = report_page(read_runs([run], kinds)).html()
     assert words(page).count("* best on validation") == 2
     assert page.count('<tr class="run"><th scope="row">1 *</th>') == 2

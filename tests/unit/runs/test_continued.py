@@ -133,7 +133,7 @@ def test_a_run_resumes_where_its_images_are_and_with_no_others(tmp_path: Path) -
     weights = last.read_bytes()
     shutil.rmtree(last.parent)  # as if it had been interrupted after step 1
     before.rename(after)
-    for call in (isopix.resume, isopix.verify, isopix.probe):
+    for call in (isopix.resume, isopix.evaluate, isopix.probe):
         assert refusal(call, run) == f"the images of this run are not at {before}; give --data PATH"
     line = refusal(lambda: isopix.resume(run, data=other, device="cpu"))
     given = f"the images of '{other}', or their names or splits"

@@ -133,7 +133,7 @@ def test_a_run_also_records_the_validation_images_that_select_its_step(
     assert len(selecting) == (count or len(dataset(archive).validation))
 
 
-@pytest.mark.parametrize("verb", [isopix.probe, isopix.verify, isopix.score, isopix.resume])
+@pytest.mark.parametrize("verb", [isopix.probe, isopix.evaluate, isopix.score, isopix.resume])
 def test_a_list_of_images_that_was_changed_is_refused(source: Any, verb: Callable[..., Any]) -> None:
     file = source.path / SEEN
     hashes = np.load(file)
@@ -160,6 +160,6 @@ def test_a_model_whose_training_images_are_not_known_is_measured_with_a_warning(
         few = isopix.low_data(run, labels=(2,), subsets=1, method="ridge")
         assert UNKNOWN in few.warnings
         assert few.measurement.warnings == (UNKNOWN,)
-        verified = isopix.verify(run)
+        verified = isopix.evaluate(run)
         assert verified.measurement.warnings == (UNKNOWN,)
     assert isopix.evaluate(tuned).measurement.warnings == (UNKNOWN,)

@@ -18,7 +18,7 @@ FEW = ["steps=2", "evaluate_every=1", "batch_size=8", "num_test_images=16", "eva
 def test_images_of_another_size_are_refused(pristine: Path) -> None:
     small = load_dataset(DataConfig(source="digits", rows=4, cols=4, limit=20))
     line = "dataset 'digits' has images of 4 x 4 pixels; this model reads 8 x 8"
-    for verb in (isopix.probe, isopix.verify, isopix.complete, isopix.analyze, isopix.low_data):
+    for verb in (isopix.probe, isopix.evaluate, isopix.complete, isopix.analyze, isopix.low_data):
         assert refusal(lambda call=verb: call(pristine / "ar", data=small, **CPU)) == line
         assert refusal(lambda call=verb: call(pristine / "ar", data=small, limit=4, **CPU)) == line
 
@@ -33,7 +33,6 @@ def test_abandoned_decoders_are_refused_and_low_data_says_what_a_network_has_see
     for call in (
         lambda: isopix.sample(out, 1, **CPU),
         lambda: isopix.complete(out, data=tmp_path / "nowhere", **CPU),
-        lambda: isopix.verify(out, **CPU),
         lambda: model.nll(image),
         lambda: model.logits(image),
         lambda: isopix.export(out, tmp_path / "exported"),
@@ -69,7 +68,7 @@ def test_the_seed_in_a_record_is_that_of_the_images(copy_of: Copy) -> None:
     data = load_dataset(DataConfig(source="digits", rows=8, cols=8, limit=40, seed=7))
     run = copy_of("ar", "run")
     for images, seed in ((data, 7), (replace(data, seed=None), None), ("digits", 0)):
-        measurement = isopix.verify(run, data=images, limit=20, **CPU).measurement
+        measurement = isopix.evaluate(run, data=images, limit=20, **CPU).measurement
         assert measurement.seeds == {"train.seed": 0, "data.seed": seed}
 
 

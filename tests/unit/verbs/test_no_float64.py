@@ -105,7 +105,7 @@ CALLS: dict[str, Callable[[Path], Any]] = {
     "sample": lambda run: isopix.sample(run, count=2, device="mps"),
     "complete": lambda run: isopix.complete(run, count=2, device="mps"),
     "reconstruct": lambda run: isopix.reconstruct(run, count=2, device="mps"),
-    "verify": lambda run: isopix.verify(run, device="mps"),
+    "evaluate": lambda run: isopix.evaluate(run, device="mps"),
     "finetune": lambda run: isopix.finetune(run, "steps=2", out=run.parent / "tuned", device="mps"),
     "analyze": lambda run: isopix.analyze(run, limit=4, device="mps"),
 }

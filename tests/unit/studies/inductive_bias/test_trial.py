@@ -62,11 +62,6 @@ def test_a_study_is_extended_by_architectures_and_seeds_only(tmp_path: Path) -> 
         Study.from_plan(out, plan())
 
 
-def test_what_a_layer_cannot_be_chosen_by_is_refused() -> None:
-    with pytest.raises(ValueError, match="a layer is chosen by validation images"):
-        Study(Path("nowhere"), plan("*", 1, "data.holdout=0")).require_images()
-
-
 def test_a_study_goes_on_elsewhere_from_its_results_alone(tmp_path: Path) -> None:
     """The images may lie elsewhere, and must be the same; the run folders are not needed."""
     here, there = tmp_path / "here", tmp_path / "there"

@@ -10,18 +10,18 @@ from isopix.recipes import registry
 from isopix.recipes.published import Value
 from isopix.studies.papers import igpt, vit_patchformer
 from isopix.studies.papers.igpt_networks import igpt_network
-from isopix.studies.papers.protocol import Setup, find_protocol, protocols
+from isopix.studies.papers.protocol import Setup, find_protocol
 from isopix.studies.papers.reproduction import Reproduction
 from isopix.studies.papers.trials import FineTune
 from tests.golden.values import check_golden, different, leaves
-from tests.unit.studies.papers.fakes import FakeVerbs
+from tests.unit.studies.papers.fakes import TABLES, FakeVerbs
 
 LARGE = dict(leaves(to_dict(registry.find("igpt.l"))))
 
 
 # The fake logs have no probes, and the fake evaluations no top-5 accuracy.
 @pytest.mark.parametrize("scale", ["tiny", "small", "paper"])
-@pytest.mark.parametrize("name", protocols())
+@pytest.mark.parametrize("name", TABLES)
 def test_every_cell_of_a_protocol_is_measured(name: str, scale: str, tmp_path: Path) -> None:
     setup, found = Setup(scale), find_protocol(name)
     with Reproduction.create(tmp_path / "out", setup) as reproduction:
@@ -77,7 +77,7 @@ def test_figure_3_probes_cifar_10_or_other_data() -> None:
 
 @pytest.mark.parametrize("scale", ["tiny", "small", "paper"])
 def test_settings_of_a_grid_are_compared_on_the_same_validation_images(scale: str) -> None:
-    for trial in (each for found in protocols().values() for each in found.trials(Setup(scale))):
+    for trial in (each for name in TABLES for each in find_protocol(name).trials(Setup(scale))):
         if isinstance(trial, FineTune):
             given = [(*trial.settings, *words) for words in trial.grid]
             recipes = map(trial.network.finetune_recipe, given)

@@ -1,0 +1,146 @@
+"""`isopix reproduce`: train and compare networks, as the papers did."""
+
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+
+from isopix.core.choices import MFU, Count
+from isopix.core.config import config
+from isopix.core.verb import VERBS, Flat, verb
+from isopix.studies.inductive_bias.results import StudyResult
+from isopix.studies.results import PlannedTrial, ReproductionPlan, ReproductionResult
+from isopix.verbs.options import DeviceLike, Settings
+from isopix.verbs.pretrain import same_command
+
+if TYPE_CHECKING:
+    from isopix.studies.papers.protocol import PaperProtocol
+
+Name = Annotated[str, "Name from `isopix list protocols`."]
+Words = Annotated[tuple[str, ...], Parameter(consume_multiple=True)]
+
+
+@config
+class ReproduceConfig:
+    """Options of `isopix reproduce`; a study has others than tables and figures."""
+
+    out: Path | None = None
+    """Folder of trials and results: new, empty, or that of the same experiment to resume."""
+    plan: bool = False
+    """Show the trials and their cost; write nothing."""
+    scale: Literal["tiny", "small", "paper"] | None = None
+    """tiny: minutes per network on two CPU cores; small: many hours; paper: as published. Default: tiny."""
+    data: str | Path | None = None
+    """Labeled dataset instead of those of the paper: files, a folder, or a name such as cifar10."""
+    pretrain_data: str | Path | None = None
+    """Dataset of pre-training. Default: that of --data; at scale paper, ImageNet."""
+    pretrained: Words = ()
+    """Existing runs instead of pre-training, by network, e.g. igpt-l=runs/igpt-l."""
+    trials: str = "*"
+    """Name patterns of the trials of a study, e.g. `conv-*` or `*-1,*-3`. Default: all of the scale."""
+    seeds: Count | None = None
+    """Number of seeds per trial of a study. Default: that of the scale."""
+    probe: str | None = None
+    """Probe method of a study: adam (the paper's), ridge, lbfgs, sgd or knn. Default: that of the scale."""
+    jobs: Count | None = None
+    """Number of parallel trials of a study. Default: one per CPU core or GPU; all at once with SLURM."""
+    slurm: Words = ()
+    """Run trials of a study as SLURM jobs with submitit parameters, e.g. partition=gpu timeout_min=60."""
+    report_only: bool = False
+    """Write the figures and the page of a study from existing results; do not train."""
+
+    def given(self) -> list[str]:
+        """Return the names of the options that are not their defaults."""
+        return [each.name for each in fields(self) if getattr(self, each.name) != each.default]
+
+    @property
+    def folder(self) -> Path:
+        if self.out is None:
+            raise ValueError("out is missing: the folder of trials and results")
+        return self.out
+
+
+DEFAULT_REPRODUCE = ReproduceConfig()
+OF_TABLES = ("pretrain_data", "pretrained")
+OF_STUDY = ("trials", "seeds", "probe", "jobs", "slurm", "report_only")
+
+
+@verb()
+def reproduce(
+    protocol: Name,
+    *settings: Settings,
+    config: Flat[ReproduceConfig] = DEFAULT_REPRODUCE,
+    device: DeviceLike = "auto",
+) -> ReproductionResult | StudyResult | ReproductionPlan:
+    """Run the experiment of a table, figure or study of a paper, and show measured next to published numbers.
+
+    Writes tables, figures and a page. Tables and figures with the same --out share their networks; `settings`
+    override those of every network. The same command resumes after an interruption and retries what failed.
+
+    Example: isopix reproduce igpt.table4 --data cifar10 --scale small --out reproductions
+    """
+    from isopix.studies.papers.protocol import STUDY, find_protocol
+
+    found = None if protocol == STUDY else find_protocol(protocol)
+    foreign, owner = (OF_STUDY, STUDY) if found else (OF_TABLES, "the other protocols")
+    if wrong := [name for name in config.given() if name in foreign]:
+        raise ValueError(f"{wrong[0]} is an option of {owner}, not of {protocol}")
+    return _table(found, settings, config, device) if found else _study(settings, config, device)
+
+
+def _table(
+    found: "PaperProtocol", settings: tuple[str, ...], config: ReproduceConfig, device: DeviceLike
+) -> ReproductionResult | ReproductionPlan:
+    from isopix.core.signals import with_resume_hint
+    from isopix.studies.papers.protocol import Setup, absolute, existing_runs
+    from isopix.studies.papers.reproduction import run_protocol
+
+    def run_verb(command: str, *given: object, **options: object) -> Path:
+        return Path(VERBS[command].function(*given, device=device, **options).path)
+
+    data, pretrain_data = absolute(config.data), absolute(config.pretrain_data)
+    setup = Setup(config.scale or "tiny", data, pretrain_data, settings, existing_runs(config.pretrained))
+    trials = found.trials(setup)
+    if config.plan:
+        planned = [PlannedTrial(each.name, len(each.trainings()), each.training_flops()) for each in trials]
+        return _plan(found.name, planned)
+    with with_resume_hint(config.folder, same_command()):
+        return run_protocol(found, setup, config.folder, run_verb)
+
+
+def _study(
+    settings: tuple[str, ...], config: ReproduceConfig, device: DeviceLike
+) -> StudyResult | ReproductionPlan:
+    from isopix.core.signals import with_resume_hint
+    from isopix.recipes.cost import training_flops
+    from isopix.studies.inductive_bias.study import Study, plan_study, run_study, write_up
+    from isopix.studies.papers.protocol import STUDY, absolute
+
+    if config.report_only:
+        if others := [*set(config.given()) - {"out", "report_only"}, *["settings"][: len(settings)]]:
+            raise ValueError(f"report_only writes the study as it is; leave out {', '.join(others)}")
+        return write_up(Study.open(config.folder))
+    planned = plan_study(
+        config.scale or Study.scale_in(config.out),
+        data=absolute(config.data),
+        pattern=config.trials,
+        seeds=config.seeds,
+        settings=settings,
+        probe=config.probe,
+    )
+    if config.plan:
+        specs = Study(Path(), planned).specs
+        return _plan(STUDY, [PlannedTrial(each.name, 1, training_flops(each.recipe)) for each in specs])
+    with with_resume_hint(config.folder, same_command()):
+        study = run_study(config.folder, planned, jobs=config.jobs, device=device, slurm=config.slurm)
+        return write_up(study)
+
+
+def _plan(protocol: str, trials: Sequence[PlannedTrial]) -> ReproductionPlan:
+    from isopix.recipes.cost import device_costs
+
+    costs = device_costs(sum(each.training_flops for each in trials), "bf16")
+    hours = next(each.hours for each in costs if each.device == "A100")
+    return ReproductionPlan(protocol=protocol, trials=tuple(trials), hours=hours, mfu=MFU)
