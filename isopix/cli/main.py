@@ -13,7 +13,7 @@ from cyclopts import App, CycloptsError, Parameter
 from rich.protocol import is_renderable
 
 from isopix.cli import launch
-from isopix.cli.console import Json, Plugins, console, open_console, say_wrapped, show, show_json, warn
+from isopix.cli.console import Json, Plugins, console, open_console, say_wrapped, show_json, show_table, warn
 from isopix.cli.errors import format_error, with_option_names
 from isopix.core import ranks
 from isopix.core.registry import load_plugin
@@ -179,7 +179,7 @@ def print_result(result: Result, *, json: bool) -> None:
         if console.is_terminal and is_renderable(result):
             console.print(result, soft_wrap=True)
         for table in result.tables():
-            show(table)
+            show_table(table)
         for line in result.notes():
             say_wrapped(line)
 
