@@ -35,7 +35,7 @@ if not os.environ.keys() & {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"}:
 
 KEYWORD = inspect.Parameter.KEYWORD_ONLY
 ORDER = """demo list show plan data palette pretrain resume search-lr probe analyze finetune
-evaluate low-data sample complete reconstruct score neighbors import export compare
+evaluate sample complete reconstruct score neighbors import export compare
 reproduce report doctor studio"""
 """The commands in the order in which a newcomer needs them; others follow."""
 
