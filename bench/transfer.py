@@ -57,7 +57,7 @@ def run(names: Sequence[str], seeds: Sequence[int], data: str, out: Path) -> Non
             fine_tune(folder, recipe, *words, labels=LABELS, data=data, seed=seed)
             if seed == SEEDS[0]:
                 counts = ("--labels", "4", "25", "400", "--subsets", "5")
-                run_once(folder / "low-data", "low-data", str(folder), *counts)
+                run_once(folder / "low-data", "probe", str(folder), *counts)
 
 
 def collect(out: Path) -> dict[str, Any]:

@@ -22,6 +22,7 @@ OF_COMMANDS = 0.65  # two of three letters: `fti` is `fit`
 SYNONYMS = {
     "convert": "import",
     "publish": "export",
+    "low-data": "probe",
     "verify": "evaluate",
     "fit": "pretrain",
     "generate": "sample",

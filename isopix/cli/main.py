@@ -42,7 +42,7 @@ GROUPS: dict[str, str] = {
 }
 
 ORDER = """demo list recipe plan data palette pretrain resume search-lr probe analyze finetune
-evaluate low-data sample complete reconstruct score neighbors import export compare
+evaluate sample complete reconstruct score neighbors import export compare
 reproduce report doctor studio"""
 """The commands in the order in which a newcomer needs them; others follow."""
 

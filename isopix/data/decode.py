@@ -29,7 +29,7 @@ PACKAGES[".avif"] = "pip install 'pillow>=11.3'"
 LOSSY = re.compile(rb"\xff\xd8|RIFF....WEBP|....ftyp", re.DOTALL)  # JPEG, WebP, AVIF and HEIF
 MAX_PIXELS = 89_478_485  # as Pillow's limit, above which it warns; above twice as many it refuses
 NEVER_REDUCED = 2**31 - 1  # no image has sides of this many pixels
-MARKER = re.compile(rb"\xff[^\x00\xd0-\xd7\xff]")  # in a JPEG, but those inside the pixels of a scan
+MARKER = re.compile(rb"\xff[^\x00\x01\xd0-\xd7\xff]")  # that begins a segment of a JPEG, or ends it
 SOI, EOI, SOS = b"\xff\xd8", b"\xff\xd9", b"\xff\xda"  # the markers of start, end, and start of a scan
 MAX_SCANS = 500  # of a JPEG: each may take as long as a whole image, and have ten bytes
 MIDDLE = 128  # of the levels 0 to 255: from here on, a pixel of a mask is white, or opaque

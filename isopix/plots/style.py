@@ -35,6 +35,8 @@ MUTED_COLOR = "#8A9099"  # of axes and reference lines
 COLORS = ("#4477AA", "#EE6677", "#228833", "#CCBB44", "#66CCEE", "#AA3377", "#BBBBBB")
 TEXT_COLORS = ("text.color", "axes.labelcolor", "axes.titlecolor", "xtick.labelcolor", "ytick.labelcolor")
 _RC_PARAMS: Any = {
+    # Not those of a file matplotlibrc in the working directory, which may be of a stranger, and run LaTeX.
+    **{name: value for name, value in mpl.rcParamsDefault.items() if "backend" not in name},
     **dict.fromkeys(TEXT_COLORS, TEXT_COLOR),
     **dict.fromkeys(("axes.edgecolor", "xtick.color", "ytick.color"), MUTED_COLOR),
     **dict.fromkeys(("figure.facecolor", "savefig.facecolor"), BACKGROUND),

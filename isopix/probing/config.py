@@ -40,19 +40,13 @@ class ProbeConfig:
 
 
 @config
-class LowDataConfig:
-    """Which labels a probe or fine-tuning gets, and how it is selected."""
+class FewLabelsConfig:
+    """How few labels a probe or fine-tuning gets, and how it is selected."""
 
     labels: Annotated[tuple[int | str, ...], Parameter(consume_multiple=True)] = ()
-    """Labeled images per class, or percentages as in 10%. Default: those of 4, 25 and 400 that there are."""
+    """Test error with so many labeled images per class, numbers or percentages as in 10%. Default: all."""
     subsets: Count = 5
-    """Number of random subsets of each size."""
-    method: str = "lbfgs"
-    """Classifier: lbfgs, sgd or adam (logistic regression), ridge (regression), or one of a plugin."""
-    layer: NonNegative | None = None
-    """Probe this layer only."""
-    pool: Pool | None = None
-    """grid4: means of 4 x 4 cells; flatten: all; first: class token. Default: the recipe's."""
+    """Number of random subsets of each number of labels."""
     select: Selection = "validation"
     """Images to choose layer, L2 penalty and step on; cross-validation: the labeled ones, and fixed steps."""
     finetune_steps: NonNegative = 0

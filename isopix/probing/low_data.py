@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from logging import getLogger
 from statistics import mean
 
 import torch
@@ -10,37 +9,18 @@ import torch
 from isopix.core.choices import Selection
 from isopix.core.progress import track
 from isopix.core.random import generator
-from isopix.core.text import count_of, printable
 from isopix.core.types import Labels
 from isopix.data.dataset import ImageDataset
 from isopix.data.splits import Indices, balanced_subset, count_or_fraction
-from isopix.probing.config import LowDataConfig, ProbeConfig
+from isopix.probing.config import FewLabelsConfig, ProbeConfig
 from isopix.probing.features import FeatureSource, read_splits
 from isopix.probing.methods import L2_GRID, L2_PENALTY, L2PenalizedProbe
-from isopix.probing.probe import ProbeMethod, evaluate_probe, probe_method
+from isopix.probing.probe import ProbeMethod, evaluate_probe
 from isopix.probing.results import FewLabels, LayerScore
 from isopix.probing.splits import FeatureSplit, FeatureSplits
 
-LABELS = (4, 25, 400)  # labeled images per class (iGPT section 4.7)
 MIN_L2 = 1e-4
 NUM_FOLDS = 5  # or as many as a class has images
-
-logger = getLogger("isopix")
-
-
-def default_labels(data: ImageDataset) -> tuple[int, ...]:
-    """Return the numbers of LABELS that every class has; a warning names those that are left out."""
-    if data.train.labels is None or not len(data.train):
-        return LABELS
-    counts = torch.bincount(data.train.labels)
-    smallest, label = min((int(n), label) for label, n in enumerate(counts) if n)
-    kept = tuple(count for count in LABELS if count <= smallest)
-    if len(kept) in (0, len(LABELS)):
-        return LABELS
-    left_out = " and ".join(str(count) for count in LABELS if count not in kept)
-    name, images = printable(data.classes[label]), count_of(smallest, "training image")
-    logger.warning("%s labels per class are left out: class %s has %s", left_out, name, images)
-    return kept
 
 
 def label_subsets(
@@ -58,10 +38,9 @@ def label_subsets(
     }
 
 
-def low_data_method(kind: str) -> ProbeMethod:
-    """Return a method, without small L2 penalties: few images are separable even with small weights."""
-    method = probe_method(kind)
-    if isinstance(method, L2PenalizedProbe):
+def without_small_penalties(method: ProbeMethod) -> ProbeMethod:
+    """Return a method without small L2 penalties: few images are separable even with small weights."""
+    if isinstance(method, L2PenalizedProbe) and method.l2_grid == L2_GRID:
         return replace(method, l2_grid=tuple(l2 for l2 in L2_GRID if l2 >= MIN_L2))
     return method
 
@@ -69,14 +48,13 @@ def low_data_method(kind: str) -> ProbeMethod:
 def probe_low_data(
     sources: Mapping[str, FeatureSource],
     data: ImageDataset,
-    config: LowDataConfig,
+    config: FewLabelsConfig,
     method: ProbeMethod,
     *,
     seed: int,
     device: torch.device,
 ) -> dict[str, tuple[FewLabels, ...]]:
     """Probe the features of each source on every subset; only the images of the subsets are read."""
-    data.require_labels("low-data")
     by_validation = config.select == "validation"
     if by_validation:
         data.require_validation("a layer")

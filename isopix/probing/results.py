@@ -225,6 +225,10 @@ class LowDataResult(Result):
     results: Mapping[str, tuple[FewLabels, ...]]
     published: Mapping[str, Mapping[int, tuple[float, float]]] = field(default_factory=dict)
 
+    @property
+    def title(self) -> str:
+        return "Few labels"
+
     def tables(self) -> list[Table]:
         first = next(iter(self.results.values()))
         names = [f"{each.labels_per_class} ({each.num_train_images:,})" for each in first]

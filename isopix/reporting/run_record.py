@@ -20,7 +20,7 @@ from isopix.core.types import Images
 from isopix.finetuning.results import EvaluationResult
 from isopix.probing.config import ProbeConfig
 from isopix.probing.methods import LbfgsProbe
-from isopix.probing.results import ProbeResult
+from isopix.probing.results import LowDataResult, ProbeResult
 from isopix.recipes.recipe import Recipe
 from isopix.runs.results import LossResult
 from isopix.runs.state import RunEnvironment, typed
@@ -36,7 +36,7 @@ R = TypeVar("R", bound=Result)
 Values = dict[str, Any]
 Kinds = Mapping[str, Sequence[type[Result]]]  # classes of results by the verb that saves them
 # Those of a headline or a model card.
-NUMBERS: Kinds = {"probe": [ProbeResult], "evaluate": [EvaluationResult, LossResult]}
+NUMBERS: Kinds = {"probe": [ProbeResult, LowDataResult], "evaluate": [EvaluationResult, LossResult]}
 FIXED_TENSORS = (".normals",)  # ends of the names of tensors that are drawn once and not trained
 GROUPS = ("model", "objective", "data", "train", "finetune")
 # What the files of an imported model state; the rest of its recipe is filled in by us.

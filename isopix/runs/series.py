@@ -14,7 +14,7 @@ from isopix.core.text import command_line, count_of
 from isopix.core.verb import begin_work
 from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
 from isopix.data.measurement import majority_baseline
-from isopix.probing.config import LowDataConfig
+from isopix.probing.config import FewLabelsConfig
 from isopix.probing.results import FewLabels
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
@@ -193,7 +193,7 @@ def _measurement(trial: Path) -> Measurement:
 
 
 def prepare_low_data(
-    run: RunFolder, settings: Sequence[str], config: LowDataConfig, images: DataConfig, num_test_images: int
+    run: RunFolder, settings: Sequence[str], config: FewLabelsConfig, images: DataConfig, num_test_images: int
 ) -> TrainingStart:
     """Prepare to fine-tune a run on subsets of the probed images and to test on all `num_test_images`."""
     fixed = [] if config.select == "validation" else ["patience=null"]
@@ -210,13 +210,13 @@ def prepare_low_data(
 
 
 def finetune_low_data(
-    start: TrainingStart, config: LowDataConfig, out: Path, device: torch.device
+    start: TrainingStart, config: FewLabelsConfig, out: Path, device: torch.device
 ) -> tuple[FewLabels, ...]:
     """Fine-tune on each subset, in a folder in `out` for these settings; finished runs are read."""
     results, done, total = [], 0, len(config.labels) * config.subsets
     settings = start.settings()
     out = out / f"finetune-{settings_hash(settings)}"
-    with folder_of_runs(out, settings, "low-data evaluation"), track("fine-tuning", total) as show:
+    with folder_of_runs(out, settings, "fine-tuning on few labels"), track("fine-tuning", total) as show:
         for count in config.labels:
             tests = []
             for subset in range(config.subsets):
@@ -242,7 +242,7 @@ def finetune_low_data(
     return tuple(results)
 
 
-def low_data_measurement(loaded: LoadedRun, images: ImageDataset, config: LowDataConfig) -> Measurement:
+def low_data_measurement(loaded: LoadedRun, images: ImageDataset, config: FewLabelsConfig) -> Measurement:
     """Return the record of test errors with few labels."""
     by_folds = "by cross-validation within the labeled images"
     chosen = f"on {len(images.validation):,} validation images" if config.select == "validation" else by_folds

@@ -99,7 +99,7 @@ def demo(
     from isopix.core.registry import plugins
     from isopix.core.signals import with_resume_hint
     from isopix.recipes.registry import resolve
-    from isopix.verbs.probe import low_data, probe
+    from isopix.verbs.probe import probe
     from isopix.verbs.sample import complete, reconstruct, sample
 
     folder = demo_folder(out)
@@ -121,7 +121,7 @@ def demo(
         for name in ("bert", "conv"):
             reconstruct(folder / name, count=8, seed=seed, device=device)
         if labels := _few_labels(folder / "ar"):
-            announce(str(low_data(folder / "ar", labels=labels, subsets=3, device=device)))
+            announce(str(probe(folder / "ar", labels=labels, subsets=3, device=device)))
     return report(*(folder / name for name in RECIPES), out=folder / "report.html")
 
 

@@ -25,7 +25,7 @@ from tests.tiny_runs import unchecked
 
 __all__ = ["isopix", "quick_figures", "quick_probes", "unchecked"]
 
-WRITING = ["complete", "export", "data show", "evaluate", "finetune", "low-data", "neighbors"]
+WRITING = ["complete", "export", "data show", "evaluate", "finetune", "neighbors", "probe ar"]
 WRITING += ["palette fit", "palette import", "pretrain", "probe", "reconstruct", "report", "sample"]
 made = test_results.folder
 

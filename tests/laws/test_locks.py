@@ -30,7 +30,7 @@ LOCKED = {  # commands, and the folder and the lock that another process holds
     SEARCH: ("out", FOLDER_LOCK),
     f"reproduce igpt.figure2 --data digits --out out {QUICK}": ("out", FOLDER_LOCK),
     "reproduce isotropic.study --data digits --trials conv-pix2vec-1 --seeds 1 --out out": ("out", LOCK_FILE),
-    "low-data ar --labels 1 --subsets 1 --method ridge --finetune-steps 1": ("ar/low-data/*", FOLDER_LOCK),
+    "probe ar --labels 1 --subsets 1 --method ridge --finetune-steps 1": ("ar/low-data/*", FOLDER_LOCK),
 }
 
 

@@ -42,7 +42,6 @@ CALLS = {  # what all calls of a verb have
     "data show": "translated-digits --limit 10",
     "evaluate": "tuned",
     "finetune": f"ar {QUICK} --labels 2 --limit 40",
-    "low-data": "ar --limit 40 --method ridge --labels 2 --subsets 2",
     "neighbors": "ar --limit 20 --num-neighbors 3 --pictures 2",
     "palette fit": "--data digits --colors 4 --size 8 8 --limit 20",
     "palette show": "palette.npz --data digits --size 8 8 --limit 20",
@@ -54,9 +53,13 @@ CALLS = {  # what all calls of a verb have
     "score": "bert --limit 8 --masks 2 --maps 1",
     "search-lr": f"igpt.digits {QUICK} --max-lr 0.01 --min-lr 0.003 steps=60 evaluate_every=30",
 }
+FEW_LABELS = "ar --limit 40 --method ridge --labels 2 --subsets 2"
 OWN_CALLS = {
     "finetune --refit-on-validation": f"ar {QUICK} --limit 40",
-    "low-data --limit": "ar --method ridge --labels 2 --subsets 1 --finetune-steps 1",
+    "probe --finetune-steps": FEW_LABELS,
+    "probe --labels": FEW_LABELS,
+    "probe --select": FEW_LABELS,
+    "probe --subsets": FEW_LABELS,
     "score --limit": "bert --masks 2 --against digits",
     "probe --mask-ensemble": "bert --limit 40 --method ridge --num-resamples 5",
 }
@@ -79,8 +82,8 @@ ECHOES = {"call", "config", "label", "next", "passes", *PASSING}
 ECHOES |= {"resume", "sampling", "selection", "source", "warnings"}
 VALUES = {words.split()[0]: words.split() for words in OTHERS.split(";")}
 OPTIONS = {name.removeprefix("--").replace("-", "_") for name in VALUES}
-# Samples on CPUs without instructions for bf16, and errors of few images.
-SAME = {"complete --precision", "sample --precision", "low-data --precision"}
+# Samples on CPUs without instructions for bf16.
+SAME = {"complete --precision", "sample --precision"}
 
 
 def option(parameter: inspect.Parameter) -> str:

@@ -40,10 +40,10 @@ CALLS = {  # a command, and the seed it is given for all but the choice of image
     f"finetune ar --out tuned --labels 5 finetune.residual_block=true augment=pad_crop_flip {TRAINED}": TRAIN,
     f"finetune bert --out masked {TRAINED}": TRAIN,
     f"evaluate masked --mask-ensemble 2 --seed {OPTION}": OPTION,
-    f"verify bert --limit 8 --seed {OPTION}": OPTION,
+    f"evaluate bert --limit 8 --seed {OPTION}": OPTION,
     f"probe bert --mask-ensemble 2 --method ridge --num-resamples 2 --seed {OPTION}": OPTION,
     f"probe ar --method adam epochs=2 --num-resamples 2 --seed {OPTION}": OPTION,
-    "low-data ar --labels 2 --subsets 2 --method ridge --select cross-validation": DATA,
+    "probe ar --labels 2 --subsets 2 --method ridge --select cross-validation": DATA,
     f"sample ar -n 2 --seed {OPTION}": OPTION,
     f"complete bert -n 2 --each 1 --mask random:0.5 --iterations 2 --seed {OPTION}": OPTION,
     f"reconstruct bert -n 2 --seed {OPTION}": OPTION,
@@ -63,7 +63,7 @@ ALSO = {
     "data/splits.py sample": 0,  # evaluated images, the same for all runs
     "finetuning/classifier.py classifier": 0,  # weights that are then replaced by saved ones
     "probing/baselines.py pixels.components": 0,  # a numerical method
-    "probing/probe.py probe.vote": 0,  # low-data has one mask, and so no ties
+    "probing/probe.py probe.vote": 0,  # few labels have one mask, and so no ties
     "train/evaluator.py evaluation": TRAIN,  # scores compare with code frequencies of the training
 }
 FIXED = {"probing/baselines.py pixels.components"}

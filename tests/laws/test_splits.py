@@ -19,7 +19,7 @@ RUNS = {
 }
 USED = {  # by command, splits whose images change the result
     "evaluate tuned": {"test"},
-    "verify ar": {"test"},
+    "evaluate ar": {"test"},
     "complete ar -n 2 --each 1": {"test"},
     "complete ar -n 2 --each 1 --split validation": {"validation"},
     "reconstruct bert -n 2": {"test"},
@@ -28,7 +28,7 @@ USED = {  # by command, splits whose images change the result
     "sample ar -n 2 --nearest": {"test", "train"},
     "neighbors ar --split validation --layer 1 --pictures 0": {"validation"},
     "probe ar --method ridge --num-resamples 5": set(SPLITS),
-    "low-data ar --method ridge --labels 2 --subsets 2": set(SPLITS),
+    "probe ar --method ridge --labels 2 --subsets 2": set(SPLITS),
 }
 
 

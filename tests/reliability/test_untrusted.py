@@ -8,6 +8,7 @@ import stat
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -96,7 +97,7 @@ WRITERS: dict[str, Callable[[Path], object]] = {
     "wandb": isopix.resume,
     "samples": isopix.sample,
     "evaluations": isopix.evaluate,
-    "low-data": isopix.low_data,
+    "low-data": partial(isopix.probe, labels=[1]),
     "scores": isopix.score,
     "neighbors/neighbors-1": isopix.neighbors,
     "analysis": isopix.analyze,

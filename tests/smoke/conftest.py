@@ -14,7 +14,7 @@ from isopix.cli.main import main
 from isopix.core import progress
 from isopix.core.progress import ProgressBar
 from isopix.plots import style
-from isopix.probing import low_data, probe
+from isopix.probing import probe
 from isopix.probing.probe import ProbeMethod, probe_method
 from isopix.recipes import cost
 
@@ -99,8 +99,7 @@ def quick_probes(monkeypatch: pytest.MonkeyPatch) -> None:
     def quick(kind: str, settings: Sequence[str] = ()) -> ProbeMethod:
         return probe_method(kind, settings or (("l2_grid=[10.0]",) if kind == "lbfgs" else ()))
 
-    for module in (probe, low_data):
-        monkeypatch.setattr(module, "probe_method", quick)
+    monkeypatch.setattr(probe, "probe_method", quick)
 
 
 @pytest.fixture

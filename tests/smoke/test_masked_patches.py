@@ -50,7 +50,7 @@ def test_a_probe_reads_what_fine_tuning_reads_and_says_so(isopix: Run) -> None:
     assert json.loads(history.read_text())["pool"] == pool
     assert f"pool {pool}" in " ".join(done(isopix("probe", "run")).split())
     assert json.loads(isopix("probe", "run", "--pool", "max", "--json")[1])["config"]["pool"] == "max"
-    few = isopix("low-data", "run", "--labels", "2", "--subsets", "2", "--json")
+    few = isopix("probe", "run", "--labels", "2", "--subsets", "2", "--json")
     assert json.loads(few[1])["pool"] == pool
     done(isopix("report", "run"))
     assert f"pool {pool}" in Path("run/report.html").read_text()

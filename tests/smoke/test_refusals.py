@@ -14,7 +14,7 @@ NEW = "pretrain igpt.digits --out r"
 STUDY = "reproduce isotropic.study --out r"
 CHECKPOINT = "ar/checkpoints/step-00000002"
 READERS = (
-    *("resume", "probe", "analyze", "evaluate", "low-data", "sample", "complete", "reconstruct"),
+    *("resume", "probe", "analyze", "evaluate", "sample", "complete", "reconstruct"),
     *("report", "compare"),
 )
 
@@ -90,7 +90,7 @@ REFUSED = [
     "probe ar --method svm",
     "probe cats",
     "probe ar data.rows=4",
-    "low-data ar batch_size=4 --labels 1",
+    "probe ar batch_size=4 --labels 1",
     "analyze ar --only atention_maps",
 ]
 

@@ -23,7 +23,7 @@ from isopix.studies.papers.protocol import (
     protocol,
     slug,
 )
-from isopix.studies.papers.trials import Measure, network_cost
+from isopix.studies.papers.trials import Probe, network_cost
 
 SUBSETS = 5  # of the labels (section 4.7)
 NUM_MASKS = 5  # whose predictions are combined (section 4.6)
@@ -183,12 +183,12 @@ def table4(setup: Setup) -> Sequence[MeasuredRow]:
     (data,), large = setup.datasets("cifar10"), igpt_network(setup, "igpt-l")
     where, name = setup.probe_data(large, data), f"low-data-{large.name}-{slug(data)}"
     labels = {f"{count:,} labels": count // 10 for count in pub.NUM_LABELS}  # of each class
-    few = Measure(name, large, "low-data", where, {"labels": [*labels.values()], "subsets": SUBSETS})
+    few = Probe(name, large, where, {"labels": [*labels.values()], "subsets": SUBSETS})
     fewest, count = next(iter(labels.items()))
     steps = setup.choose(tiny=50, small=200, paper=1000)
     options = {"labels": [count], "subsets": SUBSETS, "finetune_steps": steps}
     settings = ("train.evaluators=[]", *AUGMENT.get(data, ()))
-    tuned = Measure(f"{name}-finetuned", large, "low-data", where, options, settings)
+    tuned = Probe(f"{name}-finetuned", large, where, options, settings)
     methods = {"iGPT-L": "trained", "untrained": "untrained", "raw pixels": "raw pixels"}
     rows = [
         (title, cells_of(few, {column: low_data_error(method, each) for column, each in labels.items()}))

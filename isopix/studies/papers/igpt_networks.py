@@ -9,7 +9,7 @@ from isopix.recipes import igpt
 from isopix.recipes.recipe import Recipe
 from isopix.runs.series import lr_grid
 from isopix.studies.papers.protocol import Setup, slug
-from isopix.studies.papers.trials import FineTune, Measure, Pretrain
+from isopix.studies.papers.trials import FineTune, Pretrain, Probe
 from isopix.train.config import Adam
 
 CHECKPOINT = 0.0655  # of the steps: 65,500 of a million, about the first checkpoint of figure 3
@@ -62,13 +62,13 @@ def igpt_network(setup: Setup, name: str) -> Pretrain:
     return replace(network, recipe=network.recipe.updated(evaluators=(probe,)))
 
 
-def igpt_probe(setup: Setup, network: Pretrain, data: str, **options: object) -> Measure:
+def igpt_probe(setup: Setup, network: Pretrain, data: str, **options: object) -> Probe:
     """Return a probe of every layer; options as in `isopix.probe`. SGD has the paper's iterations."""
     iterations = setup.choose(tiny=300, small=3000, paper=1_000_000)
     settings = (f"iterations={iterations}",) if options.get("method") == "sgd" else ()
     how = "".join(f"-{option.replace('_', '-')}" for option in options)
     name = f"probe-{network.name}-{slug(data)}{how}"
-    return Measure(name, network, "probe", setup.probe_data(network, data), options, settings)
+    return Probe(name, network, setup.probe_data(network, data), options, settings)
 
 
 def igpt_finetune(

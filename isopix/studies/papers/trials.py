@@ -99,11 +99,10 @@ class Pretrain(ProtocolTrial):
 
 
 @dataclass(frozen=True)
-class Measure(ProtocolTrial):
-    """A network measured by a verb, `probe` or `low-data`, with its options and settings."""
+class Probe(ProtocolTrial):
+    """A probe of a network, with its options and settings."""
 
     network: Pretrain
-    verb: str
     data: str | None  # None: those of pre-training
     options: Mapping[str, Any] = field(default_factory=dict)
     settings: tuple[str, ...] = ()
@@ -117,10 +116,10 @@ class Measure(ProtocolTrial):
 
     def run(self, run_verb: RunVerb, runs: Path) -> Outcome:
         run = self.network.folder(runs)
-        return run_verb(self.verb, run, *self.settings, data=self.data, **self.options), None
+        return run_verb("probe", run, *self.settings, data=self.data, **self.options), None
 
     def read(self, record: Path) -> ProbeResult | LowDataResult:
-        return ProbeResult.read(record) if self.verb == "probe" else LowDataResult.read(record)
+        return LowDataResult.read(record) if "labels" in self.options else ProbeResult.read(record)
 
 
 @dataclass(frozen=True)

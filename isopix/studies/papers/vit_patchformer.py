@@ -19,7 +19,7 @@ from isopix.studies.papers.protocol import (
     protocol,
     slug,
 )
-from isopix.studies.papers.trials import FineTune, Measure, Pretrain
+from isopix.studies.papers.trials import FineTune, Pretrain, Probe
 
 ACCURACY = "accuracy"
 LRS = (0.003, 0.01, 0.03, 0.06)  # of ImageNet (appendix B.1.1)
@@ -86,7 +86,7 @@ def few_shot(setup: Setup) -> Sequence[MeasuredRow]:
     options = {"labels": list(SHOTS), "subsets": SUBSETS, "method": "ridge", "pool": "first"}
     options["layer"] = network.recipe.model.depth
     name = f"few-shot-{network.name}-{slug(data)}"
-    trial = Measure(name, network, "low-data", setup.probe_data(network, data), options)
+    trial = Probe(name, network, setup.probe_data(network, data), options)
     methods = {"masked patch prediction": "trained", "untrained": "untrained", "raw pixels": "raw pixels"}
     rows = list[MeasuredRow]()
     for title, method in methods.items():

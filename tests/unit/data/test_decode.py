@@ -153,9 +153,11 @@ def _scans(count: int, comment: bytes = b"", end: bytes = b"") -> bytes:
 
 def test_a_jpeg_of_many_scans_is_refused_and_what_only_looks_like_scans_is_not_counted() -> None:
     many = b"\xff\xda\0\2" * 600
+    without_length = _scans(501).replace(b"\xff\xda", b"\xff\x01\xff\xda")
     for content in (_scans(500), _scans(9, comment=many), _scans(9, end=many)):
         assert decode_image(content, decode.NEVER_REDUCED).size == (6, 9)
-    for content in (_scans(501), _scans(4000), _scans(501, comment=b"\xff\xd9"), b"\xff\xd8" + many):
+    end = _scans(501, comment=b"\xff\xd9")
+    for content in (_scans(501), _scans(4000), end, without_length, b"\xff\xd8" + many):
         with pytest.raises(ValueError, match="more than 500 scans"):
             decode_image(content, 1)
 

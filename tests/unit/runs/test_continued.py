@@ -10,7 +10,7 @@ import torch
 
 import isopix
 from isopix.data.dataset import load_dataset
-from isopix.probing.config import LowDataConfig
+from isopix.probing.config import FewLabelsConfig
 from isopix.probing.low_data import label_subsets
 from isopix.runs.load import LoadedRun, load_run
 from isopix.runs.series import finetune_low_data, prepare_low_data
@@ -64,7 +64,7 @@ def test_a_fine_tuned_run_needs_the_name_of_a_recipe(first: Path, tmp_path: Path
     prepare_pretrain("igpt.digits", ["depth=2", "width=16"], weights=tmp_path / "tuned")
 
 
-FEW = LowDataConfig(labels=(1, 3), subsets=2, finetune_steps=1)
+FEW = FewLabelsConfig(labels=(1, 3), subsets=2, finetune_steps=1)
 
 
 @pytest.fixture

@@ -157,7 +157,7 @@ def test_a_model_whose_training_images_are_not_known_is_measured_with_a_warning(
     for run in (source, tuned):
         probed = isopix.probe(run, "l2_grid=[0.1]")
         assert probed.measurement.warnings == probed.warnings == (UNKNOWN,)
-        few = isopix.low_data(run, labels=(2,), subsets=1, method="ridge")
+        few = isopix.probe(run, labels=(2,), subsets=1, method="ridge")
         assert UNKNOWN in few.warnings
         assert few.measurement.warnings == (UNKNOWN,)
         verified = isopix.evaluate(run)

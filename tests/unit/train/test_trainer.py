@@ -1,4 +1,4 @@
-"""The trainer against a schedule, a clock and a mean computed by hand, its evaluators, and its ranks."""
+"""The trainer against a schedule and a clock, its evaluators, and its ranks."""
 
 import json
 import math
@@ -11,7 +11,6 @@ import pytest
 import torch
 from torch import nn
 
-from isopix.core.random import generator
 from isopix.data.batches import Batches
 from isopix.data.dataset import DataConfig, load_dataset
 from isopix.objectives.objectives import Masked
@@ -20,7 +19,6 @@ from isopix.runs.pretrain import shared_by_ranks
 from isopix.storage.run_folder import start_run
 from isopix.train.config import WarmupCosineSchedule
 from isopix.train.evaluator import (
-    BATCH_SIZE,
     EvaluationContext,
     EvaluatorSpec,
     HeldOutLoss,
@@ -103,27 +101,6 @@ class Steps(EvaluatorSpec):
             return {self.name: step, f"{self.name}_training": float(module.training)}
 
         return evaluate
-
-
-def test_the_held_out_loss_is_the_mean_over_images_and_not_over_batches() -> None:
-    """Computed image by image from the logits, with masks from the documented seed of each batch of 16."""
-    run = Run(RECIPE)
-    model, split = run.task.module, run.data.validation.sample(20)
-    assert len(split) % BATCH_SIZE == 4  # the last batch is smaller, and weighs less
-    losses = []
-    with torch.no_grad():
-        for number in range(2):
-            images = split.images[16 * number : 16 * (number + 1)]
-            batch = model.make_batch(images, generator(RECIPE.train.seed, "evaluation", number))
-            logs = model.network(batch.inputs, batch.mask).log_softmax(-1)
-            nll = -logs.gather(-1, batch.targets[..., None])[..., 0]
-            for loss, mask in zip(nll, batch.loss_mask.expand_as(nll), strict=True):
-                losses.append(loss[mask].mean().item())
-    by_batch = (sum(losses[:16]) / 16 + sum(losses[16:]) / 4) / 2
-    found = run.numbers("evaluation", "loss_nats")[-1]
-    assert len(losses) == 20
-    assert found == pytest.approx(sum(losses) / 20, rel=1e-6)
-    assert abs(by_batch - found) > 1e-4
 
 
 class Slow(PretrainTask):

@@ -18,12 +18,12 @@ FEW = ["steps=2", "evaluate_every=1", "batch_size=8", "num_test_images=16", "eva
 def test_images_of_another_size_are_refused(pristine: Path) -> None:
     small = load_dataset(DataConfig(source="digits", rows=4, cols=4, limit=20))
     line = "dataset 'digits' has images of 4 x 4 pixels; this model reads 8 x 8"
-    for verb in (isopix.probe, isopix.evaluate, isopix.complete, isopix.analyze, isopix.low_data):
+    for verb in (isopix.probe, isopix.evaluate, isopix.complete, isopix.analyze):
         assert refusal(lambda call=verb: call(pristine / "ar", data=small, **CPU)) == line
         assert refusal(lambda call=verb: call(pristine / "ar", data=small, limit=4, **CPU)) == line
 
 
-def test_abandoned_decoders_are_refused_and_low_data_says_what_a_network_has_seen(
+def test_abandoned_decoders_are_refused_and_few_labels_say_what_a_network_has_seen(
     pristine: Path, tmp_path: Path
 ) -> None:
     out, words = tmp_path / "classes", [*FEW, "generative_weight=0", "patience=null"]
@@ -39,7 +39,7 @@ def test_abandoned_decoders_are_refused_and_low_data_says_what_a_network_has_see
     ):
         assert message in refusal(call)
     assert model(image).shape[0] == 1
-    found = isopix.low_data(out, labels=[2], subsets=1, method="ridge", **CPU)
+    found = isopix.probe(out, labels=[2], subsets=1, method="ridge", **CPU)
     assert found.measurement.labels_seen == LIMIT
     known = f"was trained on the labels of {LIMIT} images before"
     assert any(known in each for each in found.warnings)
@@ -78,7 +78,7 @@ def test_a_read_only_run_is_refused_before_its_images_are_read(
     run = pristine / "ar"
     monkeypatch.setattr("os.access", lambda path, mode: False)
     monkeypatch.setattr("isopix.data.dataset.load_dataset", None)
-    for verb in (isopix.probe, isopix.evaluate, isopix.low_data, isopix.analyze, isopix.report):
+    for verb in (isopix.probe, isopix.evaluate, isopix.analyze, isopix.report):
         message = refusal(verb, run)
         assert message.startswith(str(run))
         assert " is read-only, and results are saved in " in message
@@ -93,7 +93,7 @@ def test_a_path_that_only_the_run_names_is_not_read(tmp_path: Path, monkeypatch:
     isopix.analyze(run, only=["position_embeddings"])
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     asked = f"this run was trained on {data}, which you have not used before; to read it, give --data {data}"
-    for verb in (isopix.probe, isopix.low_data, isopix.analyze, isopix.complete):
+    for verb in (isopix.probe, isopix.analyze, isopix.complete):
         assert refusal(verb, run) == asked
     assert refusal(lambda: isopix.finetune(run, out=tmp_path / "tuned")) == asked
     isopix.analyze(run, data=data, only=["position_embeddings"])

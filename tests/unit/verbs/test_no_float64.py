@@ -100,7 +100,7 @@ CALLS: dict[str, Callable[[Path], Any]] = {
     "probe adam": lambda run: isopix.probe(
         run, "batch_size=8", "epochs=1", limit=40, method="adam", device="mps"
     ),
-    "low-data": lambda run: isopix.low_data(run, labels=[2], subsets=1, limit=60, device="mps"),
+    "few labels": lambda run: isopix.probe(run, labels=[2], subsets=1, limit=60, device="mps"),
     "neighbors": lambda run: isopix.neighbors(run, limit=20, device="mps"),
     "sample": lambda run: isopix.sample(run, count=2, device="mps"),
     "complete": lambda run: isopix.complete(run, count=2, device="mps"),

@@ -1,4 +1,4 @@
-"""`isopix probe` and `isopix low-data`: their record, their tables, and what is chosen by default."""
+"""`isopix probe`: its records, its tables, and what is chosen by default."""
 
 from pathlib import Path
 from typing import Any
@@ -7,8 +7,6 @@ import pytest
 import torch
 
 import isopix
-from isopix.data.dataset import load_dataset
-from isopix.probing import low_data
 from isopix.probing.results import LowDataResult
 from tests.tiny_runs import CPU, Copy
 
@@ -50,25 +48,21 @@ def test_a_setting_of_the_data_names_its_labels(copy_of: Copy, photos: Path) -> 
         isopix.probe(run, "data.holdout=0.3", data=photos, **RIDGE)
 
 
-def test_default_labels_that_a_class_does_not_have_are_left_out(
-    copy_of: Copy, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_options_of_few_labels_and_of_all_exclude_each_other(copy_of: Copy) -> None:
     run = copy_of("ar", "run")
-    counts = load_dataset(isopix.load(run, device="cpu").loaded.recipe.data).train.labels.bincount().tolist()
-    fewest, most = min(counts), max(counts)
-    monkeypatch.setattr(low_data, "LABELS", (1, fewest, fewest + 1))
-    found = isopix.low_data(run, subsets=1, **RIDGE)
-    assert [each.labels_per_class for each in found.results["trained"]] == [1, fewest]
-    assert f"{fewest + 1} labels per class are left out: class {counts.index(fewest)} has" in caplog.text
-    monkeypatch.setattr(low_data, "LABELS", (most + 1,))
-    with pytest.raises(ValueError, match=f"{most + 1} images per class requested"):
-        isopix.low_data(run, subsets=1, **RIDGE)
-    with pytest.raises(ValueError, match="needs finetune_steps above 0"):
-        isopix.low_data(run, "steps=1")
+    for settings, given, line in (
+        ((), {"subsets": 2}, "subsets needs labels"),
+        ((), {"finetune_steps": 2}, "finetune_steps needs labels"),
+        ((), {"labels": [2], "concat": 1}, "concat does not go with labels"),
+        ((), {"labels": [9000]}, "9,000 images per class requested"),
+        (("steps=1",), {"labels": [2]}, "steps"),
+    ):
+        with pytest.raises(ValueError, match=line):
+            isopix.probe(run, *settings, **given, **RIDGE)
 
 
 def test_published_errors_are_shown_for_the_numbers_that_were_tried(copy_of: Copy) -> None:
-    found = isopix.low_data(copy_of("ar", "run"), labels=[1], subsets=1, **RIDGE)
+    found = isopix.probe(copy_of("ar", "run"), labels=[1], subsets=1, **RIDGE)
     total = found.results["trained"][0].num_train_images
     published = LowDataResult(**{**vars(found), "published": {"theirs": {total: (26.8, 1.5), 7: (1.0, 1.0)}}})
     [table] = published.tables()

@@ -51,20 +51,22 @@ class FakeVerbs:
         return EvaluationResult(call=call("evaluate"), metrics=metrics, **shared)
 
     def probe(self, run: Path, options: Mapping[str, Any]) -> Result:
+        if "labels" in options:
+            return self.few_labels(options)
         found = scores([0.25, 0.75])
         layers = [replace(each, ensemble=EnsembleAccuracy(0.2, 0.22)) for each in found.layers]
         concat = ConcatScore((0, 1), replace(layers[0], test_accuracy=0.35))
         network = replace(found, layers=tuple(layers), best_index=0, concat=concat)
         return evidence(network=network, refit=replace(layers[0], test_accuracy=0.3))
 
-    def low_data(self, run: Path, options: Mapping[str, Any]) -> Result:
+    def few_labels(self, options: Mapping[str, Any]) -> Result:
         results = dict[str, Any]()
         for place, method in enumerate(("trained", "untrained", "raw pixels", "fine-tuned"), start=1):
             means = {count: place / 10 + count / 1000 for count in options["labels"]}
             errors = {count: (mean - 0.01, mean, mean + 0.01) for count, mean in means.items()}
             results[method] = tuple(FewLabels(count, 9, 9, (), each) for count, each in errors.items())
         shared: Any = {"data": "digits", "step": 9, "precision": "fp32", "select": "validation"}
-        return LowDataResult(call=call("low-data"), pool="mean", method={}, results=results, **shared)
+        return LowDataResult(call=call("probe"), pool="mean", method={}, results=results, **shared)
 
     def _run(self, out: Path, settings: Sequence[str]) -> Path:
         """Write a run whose accuracies are best at step 20."""

@@ -61,7 +61,7 @@ def test_every_accuracy_is_read_from_its_own_place(tmp_path: Path) -> None:
     reads = (igpt.BEST, igpt.LAST, igpt.REFIT, igpt.BEST_OF_ONE, concat.read)
     assert [read(probe).number for read in reads] == pytest.approx([25, 85, 30, 20, 35])
     assert [read(tuned).number for read in (igpt.TUNED, igpt.TUNED_OF_ONE)] == pytest.approx([80, 40])
-    few = verbs.low_data(tmp_path, {"labels": [4, 5, 10, 25, 400]})
+    few = verbs.few_labels({"labels": [4, 5, 10, 25, 400]})
     shots = [cell.read(few).number for row in vit_patchformer.few_shot(PAPER) for cell in row.cells.values()]
     assert shots == pytest.approx([89.5, 89, 79.5, 79, 69.5, 69])
     errors = [cell.read(few).number for row in igpt.table4(PAPER) for cell in row.cells.values()]
