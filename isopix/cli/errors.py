@@ -30,6 +30,7 @@ SYNONYMS = {
     "linear-probe": "probe",
     "dataset": "data",
     "models": "list",
+    "recipe": "show",
     "study": "reproduce",
     **dict.fromkeys(("num", "num-images", "num-samples"), "count"),
     **dict.fromkeys(("output", "output-dir"), "out"),

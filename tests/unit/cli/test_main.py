@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from isopix.cli.console import error_console, say, show, show_json, warn
+from isopix.cli.console import error_console, say, show_json, show_table, warn
 from isopix.cli.main import main
 from isopix.core.signals import _Process, stop_requested
 from isopix.core.text import Table
@@ -64,7 +64,7 @@ def test_names_never_control_the_terminal(capsys: pytest.CaptureFixture[str]) ->
     hostile = "lat\udce9n\x1b[2J\n[bold]"
     say(hostile)
     warn(hostile)
-    show(Table(hostile, [hostile[:4], "value"], [(hostile, "1"), ("b", hostile)]))
+    show_table(Table(hostile, [hostile[:4], "value"], [(hostile, "1"), ("b", hostile)]))
     show_json({"name": hostile})
     out, err = capsys.readouterr()
     shown = "lat\\xe9n\\x1b[2J\\x0a[bold]"
@@ -74,7 +74,7 @@ def test_names_never_control_the_terminal(capsys: pytest.CaptureFixture[str]) ->
 
 def test_characters_that_the_encoding_lacks_are_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdout", io.TextIOWrapper(io.BytesIO(), encoding="ascii"))
-    show(Table("losses", ["é", "value"], [("✓", "−1")]))
+    show_table(Table("losses", ["é", "value"], [("✓", "−1")]))
     sys.stdout.flush()
     assert sys.stdout.buffer.getvalue().endswith(b"\\u2713 |    \\u22121\n\n")
 
