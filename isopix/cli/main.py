@@ -53,15 +53,10 @@ def command_app() -> App:
     )
     # Given to each command, as pages of the documentation do not have what is given to the app.
     no_empty = Parameter(negative_iterable=())
-    for place, word in enumerate(sorted(VERBS, key=_place)):
+    for place, word in enumerate(dict.fromkeys([*ORDER.split(), *VERBS])):
         app.command(_command(VERBS[word]), name=word, sort_key=place, default_parameter=no_empty)
     app.register_install_completion_command(help="Install completion of commands and options in your shell.")
     return app
-
-
-def _place(word: str) -> int:
-    order = ORDER.split()
-    return order.index(word) if word in order else len(order)
 
 
 def main() -> None:

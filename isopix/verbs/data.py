@@ -112,8 +112,8 @@ def palette(
     """Show a palette, and its quantization error on a dataset; with --colors, fit it to the dataset first.
 
     Colors are fitted by k-means over all pixels of the training images. Where a palette file is written, so
-    are pictures of the palette and of images before and after quantization. Arrays need --range, except for
-    OpenAI's kmeans_centers.npy; with --out, they become palette files.
+    are pictures of the palette and of images before and after quantization. Arrays need --range, except of
+    bytes and OpenAI's kmeans_centers.npy; with --out, they become palette files.
 
     Example: isopix palette colors.npz --data photos/
 
