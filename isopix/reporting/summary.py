@@ -93,6 +93,8 @@ def _rows(name: str, run: RunRecord) -> Iterator[SummaryRow]:
     what = run.recipe.objective.label() if run.recipe and run.predicts_codes else ""
     if run.recipe and run.recipe.finetune:
         what = run.recipe.finetune.label()
+    if loss and loss.split != "test":
+        what += f", {loss.split} loss"
     row = SummaryRow(name, "run", what, loss and loss.nats)
     yield _scored(row, run.probe.network) if run.probe else row
     if tuned := training.finetune_accuracy(run):

@@ -159,7 +159,7 @@ def test_every_verb_is_called() -> None:
 
 @pytest.mark.parametrize("words", OPTIONS)
 def test_options_are_kept(run: Run, words: str) -> None:
-    Path("small.yaml").write_text("train: {steps: 7}")
+    Path("small.yaml").write_text("train: {steps: 7}\nwidth: 48\nblock:\n  heads: 4")
     result, _ = run(words)
     check_golden("results", words, [result.record(), str(result).splitlines(), contents(result.path)])
 
