@@ -81,7 +81,7 @@ def commands_index(names: list[str]) -> str:
 def recipes_page() -> str:
     """Return the table of recipes."""
     rows = [(f"`{name}`", text) for name, text in registry.listing().items()]
-    return "# Recipes\n\n`isopix recipe show NAME` prints all settings of one.\n\n" + table(
+    return "# Recipes\n\n`isopix show NAME` prints all settings of one.\n\n" + table(
         ["recipe", "description"], rows
     )
 
@@ -92,7 +92,7 @@ def settings_page() -> str:
         "# Settings",
         "",
         "A setting is written as `name=value` after a command, by its full path or by any unambiguous end of "
-        "it: `depth=6` is `model.depth=6`. `isopix recipe show RECIPE` prints the values of a recipe and "
+        "it: `depth=6` is `model.depth=6`. `isopix show RECIPE` prints the values of a recipe and "
         "where each comes from. Defaults here are those of the classes; a recipe replaces some. Sections, "
         "equations and tables in parentheses are those of the paper that a value or method is from.",
     ]

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from isopix.pretrained.images import make_grid
     from isopix.pretrained.model import PretrainedModel
     from isopix.pretrained.run import Run, load, save
-    from isopix.verbs.catalog import list_models, plan, show_recipe
-    from isopix.verbs.data import data_show, palette_fit, palette_import, palette_show
+    from isopix.verbs.catalog import list_models, plan, show
+    from isopix.verbs.data import data_show, palette
     from isopix.verbs.doctor import doctor
     from isopix.verbs.evaluate import compare, evaluate
     from isopix.verbs.import_export import export, import_model

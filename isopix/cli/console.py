@@ -122,7 +122,7 @@ def show_json(values: Mapping[str, Any]) -> None:
     console.out(json.dumps(values, indent=2), highlight=False)
 
 
-def show(table: Table) -> None:
+def show_table(table: Table) -> None:
     """Print a table; on a terminal as wide as that, elsewhere as wide as its values."""
     _, *lines = table.text(_terminal_width(), ascii_only=console.options.ascii_only).split("\n")
     say_wrapped(table.caption, style="bold")

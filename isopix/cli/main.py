@@ -1,4 +1,4 @@
-"""The `isopix` command: its sub-commands are the verbs."""
+"""The `isopix` command: its commands are the verbs."""
 
 import inspect
 import os
@@ -9,11 +9,11 @@ from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, CycloptsError, Group, Parameter
 from rich.protocol import is_renderable
 
 from isopix.cli import launch
-from isopix.cli.console import Json, Plugins, console, open_console, say_wrapped, show, show_json, warn
+from isopix.cli.console import Json, Plugins, console, open_console, say_wrapped, show_json, show_table, warn
 from isopix.cli.errors import format_error, with_option_names
 from isopix.core import ranks
 from isopix.core.registry import load_plugin
@@ -34,17 +34,15 @@ if not os.environ.keys() & {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"}:
 
 
 KEYWORD = inspect.Parameter.KEYWORD_ONLY
-# The help of words that have several commands.
-GROUPS: dict[str, str] = {
-    "data": "Look at a dataset: pictures, sizes, classes, duplicates, unreadable images.",
-    "palette": "Fit, import and inspect color palettes.",
-    "recipe": "Show the settings of one and where each comes from.",
+COMMANDS = {
+    "Start": ("demo", "list", "show", "plan", "data", "palette", "doctor"),
+    "Train": ("pretrain", "finetune", "resume", "search-lr"),
+    "Measure": ("probe", "evaluate", "compare", "analyze", "score", "neighbors"),
+    "Pictures": ("sample", "complete", "reconstruct", "studio"),
+    "Share": ("report", "export", "import"),
+    "Papers": ("reproduce",),
 }
-
-ORDER = """demo list recipe plan data palette pretrain resume search-lr probe analyze finetune
-evaluate sample complete reconstruct score neighbors import export compare
-reproduce report doctor studio"""
-"""The commands in the order in which a newcomer needs them; others follow."""
+"""The commands of each panel of the help, in the order in which a newcomer needs them."""
 
 
 def command_app() -> App:
@@ -57,16 +55,16 @@ def command_app() -> App:
         exit_on_error=False,
         suppress_keyboard_interrupt=False,
         console=open_console("stdout"),
+        group_commands=Group.create_ordered("Options", sort_key=1),
     )
-    for each in sorted(VERBS.values(), key=_place):
-        add_verb(app, each, _place(each))
+    no_empty = Parameter(negative_iterable=())  # for each command, as the app's is not in the documentation
+    for title, words in COMMANDS.items():
+        panel = Group.create_ordered(title, sort_key=0)
+        for place, word in enumerate(words):
+            command = _command(VERBS[word])
+            app.command(command, name=word, group=panel, sort_key=place, default_parameter=no_empty)
     app.register_install_completion_command(help="Install completion of commands and options in your shell.")
     return app
-
-
-def _place(verb: Verb) -> int:
-    word, order = verb.command.split()[0], ORDER.split()
-    return order.index(word) if word in order else len(order)
 
 
 def main() -> None:
@@ -108,18 +106,6 @@ def _exit(error: BaseException, message: str, code: int) -> None:
     warn(f"isopix: {printable(launch.of_rank(final_paths(first)))}")
     ranks.end_process(code)
     sys.exit(code)
-
-
-def add_verb(app: App, verb: Verb, place: int) -> None:
-    """Add the command of a verb, `probe` or `recipe show`, at a place in the list of commands."""
-    *group, word = verb.command.split()
-    for name in group:
-        if name not in app:
-            app.command(App(name=name, help=GROUPS.get(name, ""), sort_key=place))
-        app = app[name]
-    # Given to each command, as pages of the documentation do not have what is given to the command above.
-    no_empty = Parameter(negative_iterable=())
-    app.command(_command(verb), name=word, sort_key=place, default_parameter=no_empty)
 
 
 def _command(verb: Verb) -> Callable[..., None]:
@@ -196,7 +182,7 @@ def print_result(result: Result, *, json: bool) -> None:
         if console.is_terminal and is_renderable(result):
             console.print(result, soft_wrap=True)
         for table in result.tables():
-            show(table)
+            show_table(table)
         for line in result.notes():
             say_wrapped(line)
 

@@ -35,11 +35,12 @@ OPENAI_NAME = "kmeans_centers.npy"  # of palettes that image-gpt writes
 
 @dataclass(frozen=True)
 class PaletteFile:
-    """Colors, their source and, if known, how many pixels of the source use each."""
+    """Colors, their source and, if known, how many pixels of the source use each, and k-means' iterations."""
 
     colors: Float[Tensor, "K 3"]  # levels of 0..255
     source: str
     counts: Int[Tensor, " K"] | None = None
+    iterations: int | None = None
 
     @property
     def fingerprint(self) -> str:
@@ -96,9 +97,11 @@ def _foreign(path: Path, arrays: Arrays, value_range: ValueRange | None) -> Pale
         return PaletteFile(_levels(values, value_range or OPENAI_RANGE), source)
     if value_range is None and path.name == OPENAI_NAME and values.min() < 0:
         value_range = OPENAI_RANGE
+    if value_range is None and values.dtype == np.uint8:
+        value_range = BYTE_RANGE
     if value_range is None:
         found = f"its values range from {values.min():g} to {values.max():g}"
-        example = command_line("palette", "import", path, "--range", "-1", "1", "--out", "palette.npz")
+        example = command_line("palette", path, "--range", "-1", "1", "--out", "palette.npz")
         raise ValueError(f"{found}; state the range of black to white (-1 1, or 0 1, or 0 255): {example}")
     return PaletteFile(_levels(values, value_range), path.name)
 

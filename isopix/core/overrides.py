@@ -107,7 +107,7 @@ def resolve_setting(values: Mapping[str, Any], path: str) -> str:
     word = path.replace("-", "_")
     ends = {full.rpartition(".")[2]: full for full in reversed(every)} | dict(zip(every, every, strict=True))
     hint = did_you_mean(SETTING_SYNONYMS.get(word, word), ends, similarity=SIMILARITY, shown=ends.__getitem__)
-    raise ValueError(f"unknown setting '{path}'; {hint}isopix recipe show NAME lists all settings")
+    raise ValueError(f"unknown setting '{path}'; {hint}isopix show NAME lists all settings")
 
 
 def _order(item: tuple[str, Any]) -> tuple[bool, int]:

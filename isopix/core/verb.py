@@ -37,7 +37,7 @@ Flat = Annotated[T, FLAT]
 
 @dataclass(frozen=True)
 class Verb:
-    """A registered verb. `command` is its word, or two, on the command line: "probe", "recipe show"."""
+    """A registered verb. `command` is its word on the command line: "search-lr"."""
 
     command: str
     function: Callable[..., Any]

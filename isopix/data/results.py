@@ -1,4 +1,4 @@
-"""The result of `isopix data show`: what is in a dataset, before any training."""
+"""The result of `isopix data`: what is in a dataset, before any training."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

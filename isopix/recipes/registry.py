@@ -142,6 +142,13 @@ def settings(resolved: Resolved) -> list[Setting]:
     ]
 
 
+def compared(saved: Recipe) -> Resolved:
+    """Return the recipe of a run, changed where it differs from a known recipe that it names."""
+    named = RECIPES[saved.name]() if saved.name in RECIPES else saved
+    own, theirs = flatten(to_dict(saved)), flatten(to_dict(named))
+    return Resolved(saved, {path: "run" for path in own if own[path] != theirs.get(path)}, named)
+
+
 def _origin(path: str, origins: Mapping[str, str]) -> str:
     names = path.split(".")
     around = (".".join(names[:count]) for count in range(len(names), 0, -1))

@@ -256,7 +256,7 @@ def find_model(path: Path) -> Path:
     if name in registry.RECIPES:
         train = command_line("pretrain", name, "--out", COPIES / name)
         raise ValueError(f"'{name}' is a recipe without pre-trained weights; to train it: {train}")
-    if hint := did_you_mean(name, models):
+    if hint := did_you_mean(name, [*models, *registry.RECIPES]):
         raise ValueError(f"no run folder or model '{name}'; {hint}models: {', '.join(models)}")
     return path
 

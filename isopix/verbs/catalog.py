@@ -1,5 +1,6 @@
-"""`isopix list`, `recipe` and `plan`: what comes with isopix, and the settings and cost of a recipe."""
+"""`isopix list`, `show` and `plan`: what comes with isopix, and the settings and cost of a recipe."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +13,7 @@ from isopix.core.text import Table
 from isopix.core.verb import verb
 from isopix.recipes.results import PlanResult, RecipeSettings
 from isopix.storage.result import Result
-from isopix.verbs.options import DeviceLike, RecipeLike, Settings, SettingsFile
+from isopix.verbs.options import DeviceLike, PathLike, RecipeLike, Settings, SettingsFile
 
 Devices = Annotated[
     tuple[str, ...],
@@ -79,27 +80,38 @@ def plan(
     )
 
 
-@verb(command="recipe show")
-def show_recipe(recipe: RecipeLike, *settings: Settings, file: SettingsFile = None) -> RecipeSettings:
-    """Show every setting of a recipe: its value, what it means, and where a changed value comes from.
+Shown = Annotated[PathLike | RecipeLike, "Recipe or model that `isopix list` lists, or a run folder."]
 
-    Example: isopix recipe show igpt.tiny depth=4
+
+@verb()
+def show(source: Shown, *settings: Settings, file: SettingsFile = None) -> RecipeSettings:
+    """Show every setting of a recipe or a run: its value, its meaning, and where a changed value comes from.
+
+    Settings of a run are compared with those of the recipe that it names.
+
+    Example: isopix show igpt.tiny depth=4
     """
     from isopix.recipes import registry
+    from isopix.runs.load import find_model, saved_recipe
 
-    found = registry.resolve(recipe, file=file, settings=settings)
+    given = os.fspath(source) if isinstance(source, os.PathLike) else source
+    if not isinstance(given, str) or (given in registry.RECIPES and not Path(given).exists()):
+        found = registry.resolve(given, file=file, settings=settings)
+    elif settings or file:
+        raise ValueError("a run has the settings of its training; leave out other settings and files")
+    else:
+        found = registry.compared(saved_recipe(find_model(Path(given))))
     return RecipeSettings(recipe=found.recipe.name, settings=tuple(registry.settings(found)))
 
 
 @dataclass(frozen=True, kw_only=True)
 class ShippedModel:
-    """A model that comes with the package, in `folder`, whose files have `size` bytes.
+    """The record of a model that comes with the package.
 
     `test_loss` is in nats per predicted code, `probe_accuracy` that of a linear probe on test images; the
     best baselines are learning-free on the same images.
     """
 
-    name: str
     objective: str
     data: str
     parameters: int
@@ -109,14 +121,19 @@ class ShippedModel:
     probe_accuracy: float | None
     best_probe_baseline: tuple[str, float] | None
     command: str
-    folder: Path
-    size: int
+
+    @property
+    def row(self) -> tuple[str, ...]:
+        loss = f"{self.test_loss:.3f} ({self.best_baseline[1]:.3f})"
+        probe, baseline = self.probe_accuracy, self.best_probe_baseline
+        shown = "" if probe is None or baseline is None else f"{probe:.1%} ({baseline[1]:.1%})"
+        return self.objective, self.data, loss, shown
 
 
 class Listing(Result):
-    """What comes with isopix, or is registered: models, and descriptions of recipes and protocols by name."""
+    """Models that come with isopix, and the descriptions of recipes and protocols, by name."""
 
-    models: tuple[ShippedModel, ...] = ()
+    models: Mapping[str, ShippedModel] = field(default_factory=dict)
     recipes: Mapping[str, str] = field(default_factory=dict)
     protocols: Mapping[str, str] = field(default_factory=dict)
 
@@ -124,14 +141,14 @@ class Listing(Result):
         caption = "Models: test loss in nats per code and probe accuracy (best baseline)"
         columns = ["name", "objective", "data", "test loss", "probe"]
         tables = [
-            Table(caption, columns, [_row(each) for each in self.models]),
+            Table(caption, columns, [(name, *each.row) for name, each in self.models.items()]),
             Table("Recipes", ["name", "description"], list(self.recipes.items())),
             Table("Protocols", ["name", "experiment"], list(self.protocols.items())),
         ]
         return [each for each in tables if each.rows]
 
     def notes(self) -> list[str]:
-        return [f"try: isopix sample {self.models[0].name}"] if self.models else []
+        return [f"try: isopix sample {name}" for name in [*self.models][:1]]
 
 
 What = Annotated[Literal["models", "recipes", "protocols"] | None, "What to list. By default, all three."]
@@ -147,32 +164,16 @@ def list_models(what: What = None) -> Listing:
 
     Example: isopix list recipes
     """
-    from isopix.recipes import registry
-    from isopix.studies.papers.protocol import protocols
-
-    found: dict[str, Any] = {"models": _models(), "recipes": registry.listing(), "protocols": protocols()}
-    return Listing(**{kind: each for kind, each in found.items() if what in (kind, None)})
-
-
-def _models() -> tuple[ShippedModel, ...]:
     from isopix.core.config import from_dict
+    from isopix.recipes import registry
     from isopix.runs.load import shipped_models
     from isopix.storage.atomic import read_json
-    from isopix.storage.cache import size_of
+    from isopix.studies.papers.protocol import protocols
 
-    found = [
-        {"name": name, "folder": folder, "size": size_of(folder), **read_json(folder / "model.json")}
-        for name, folder in shipped_models().items()
-    ]
-    return tuple(from_dict(ShippedModel, each) for each in found)
-
-
-def _row(model: ShippedModel) -> list[str]:
-    probe, baseline = model.probe_accuracy, model.best_probe_baseline
-    return [
-        model.name,
-        model.objective,
-        model.data,
-        f"{model.test_loss:.3f} ({model.best_baseline[1]:.3f})",
-        "" if probe is None or baseline is None else f"{probe:.1%} ({baseline[1]:.1%})",
-    ]
+    files = {name: folder / "model.json" for name, folder in shipped_models().items()}
+    found: dict[str, Any] = {
+        "models": {name: from_dict(ShippedModel, read_json(file)) for name, file in files.items()},
+        "recipes": registry.listing(),
+        "protocols": protocols(),
+    }
+    return Listing(**{kind: each for kind, each in found.items() if what in (kind, None)})

@@ -11,7 +11,7 @@ from isopix.core.choices import EXAMINED_IMAGES, Count, SplitName
 from isopix.core.text import count_of, printable
 from isopix.core.verb import verb
 from isopix.data.results import DataResult
-from isopix.verbs.options import DATASETS, Data, DataLike, Limit, PathLike, Seed
+from isopix.verbs.options import DATASETS, DataLike, DataSettings, Limit, PathLike, Seed
 
 if TYPE_CHECKING:
     from isopix.codecs.palette_spec import PaletteFile
@@ -19,12 +19,11 @@ if TYPE_CHECKING:
     from isopix.data.survey import Survey
 
 Source = Annotated[PathLike, f"Dataset: {DATASETS}."]
-DataSettings = Annotated[str, "Settings of the data, such as splits=none or white=4095."]
 Out = Annotated[Path | None, "Folder of the pictures and lists. By default, nothing is written."]
 Examined = Annotated[Count, "Examine up to N images of each split, evenly spaced."]
 
 
-@verb(command="data show")
+@verb(command="data")
 def data_show(
     source: Source, *settings: DataSettings, out: Out = None, limit: Examined = EXAMINED_IMAGES
 ) -> DataResult:
@@ -32,7 +31,7 @@ def data_show(
 
     With --out, writes a contact sheet, a histogram of sizes, lists of all duplicates and unreadable images.
 
-    Example: isopix data show photos/ --out photos-overview
+    Example: isopix data photos/ --out photos-overview
     """
     from isopix.data.dataset import DataConfig
     from isopix.data.survey import survey_source
@@ -83,85 +82,72 @@ def _list(folder: Path, survey: "Survey") -> None:
     write_csv(folder / "bad-files.csv", ["path", "reason"], bad)
 
 
-EXAMPLES = 10  # images in the figure of quantized images
+EXAMPLES, SIZE = 10, (32, 32)  # images in the figure of quantized images, and their rows and columns
 
-Resized = Annotated[tuple[int, int], "Rows and columns to resize images to."]
-PaletteOut = Annotated[Path, "Palette file to write, ending in .npz; pictures are written next to it."]
-Colors = Annotated[Count, "Number of colors."]
-Array = Annotated[Path, "Array of shape (colors, 3)."]
+File = Annotated[Path, "Palette file, or array of shape (colors, 3) in a .npy or .npz file."]
+Colors = Annotated[Count | None, "Fit this many colors to the training images of --data, and write FILE."]
+Measured = Annotated[DataLike | None, "Dataset to measure the quantization error on, or to fit colors to."]
+PaletteOut = Annotated[Path | None, "Palette file to write, ending in .npz; pictures are written next to it."]
 ValueRange = Annotated[
     tuple[float, float] | None,
     Parameter(name="--range"),
-    "Values of black and white in the file: -1 1, 0 1 or 0 255.",
+    "Values of black and white in the array: -1 1, 0 1 or 0 255.",
 ]
-File = Annotated[Path, "Palette file."]
-Measured = Annotated[DataLike | None, "Dataset to measure the quantization error on."]
-Prefix = Annotated[Path | None, "Path prefix of figures and numbers to write."]
+Resized = Annotated[tuple[int, int], "Rows and columns to resize images to."]
 
 
-@verb(command="palette fit")
-def palette_fit(
+@verb()
+def palette(
+    file: File,
     *,
-    data: Data,
-    out: PaletteOut,
-    colors: Colors = 512,
-    size: Resized = (32, 32),
+    colors: Colors = None,
+    data: Measured = None,
+    out: PaletteOut = None,
+    value_range: ValueRange = None,
+    size: Resized = SIZE,
     limit: Limit = None,
     seed: Seed = 0,
 ) -> PaletteResult:
-    """Fit a palette to the training images of a dataset, by k-means over all their pixels.
+    """Show a palette, and its quantization error on a dataset; with --colors, fit it to the dataset first.
 
-    Beside the palette file, writes pictures of the palette and of images before and after quantization.
+    Colors are fitted by k-means over all pixels of the training images. Where a palette file is written, so
+    are pictures of the palette and of images before and after quantization. Arrays need --range, except of
+    bytes and OpenAI's kmeans_centers.npy; with --out, they become palette files.
 
-    Example: isopix palette fit --data photos/ --colors 512 --out palette.npz
-    """
-    from isopix.codecs.kmeans import fit_palette
-    from isopix.codecs.palette_spec import PaletteFile, check_palette_path, write_palette
+    Example: isopix palette colors.npz --data photos/
 
-    check_palette_path(out)
-    images = _dataset(data, size, limit, seed)
-    found = fit_palette(images.train.images, colors, seed=seed)
-    source = f"k-means on {images.name} at {size[0]}×{size[1]}, seed {seed}"
-    if len(found.colors) < colors:
-        source += f"; {colors} were requested, and the images have no more"
-    palette = PaletteFile(found.colors, source, found.counts)
-    write_palette(out, palette)
-    return _measured(palette, images, out, found.iterations)
-
-
-@verb(command="palette import")
-def palette_import(file: Array, *, out: PaletteOut, value_range: ValueRange = None) -> PaletteResult:
-    """Convert an array of colors in a .npy or .npz file to a palette file.
-
-    The value range is required, except for OpenAI's kmeans_centers.npy.
-
-    Example: isopix palette import clusters.npy --range -1 1 --out palette.npz
+    Example: isopix palette colors.npz --data photos/ --colors 512
     """
     from isopix.codecs.palette_spec import check_palette_path, read_palette, write_palette
 
-    check_palette_path(out)
-    palette = read_palette(file, value_range)
-    write_palette(out, palette)
-    return _measured(palette, None, out)
+    if data is None and (limit or seed or size != SIZE):
+        raise ValueError("size, limit and seed are those of data: give data, or leave them out")
+    if written := file if colors else out:
+        check_palette_path(written)
+    if colors is None:
+        found = read_palette(file, value_range)
+        images = None if data is None else _dataset(data, size, limit, seed)
+    elif data is None or out or value_range:
+        needed = "fitting colors needs data, and takes neither out nor range"
+        raise ValueError(f"{needed}: they are written to {file}, in levels of 0 to 255")
+    else:
+        images = _dataset(data, size, limit, seed)
+        found = _fitted(images, colors, seed)
+    if written:
+        write_palette(written, found)
+    return _measured(found, images, written)
 
 
-@verb(command="palette show")
-def palette_show(
-    file: File,
-    *,
-    data: Measured = None,
-    out: Prefix = None,
-    size: Resized = (32, 32),
-    limit: Limit = None,
-    seed: Seed = 0,
-) -> PaletteResult:
-    """Show a palette and its quantization error, unused colors and rare colors on a dataset.
+def _fitted(images: "ImageDataset", colors: int, seed: int) -> "PaletteFile":
+    from isopix.codecs.kmeans import fit_palette
+    from isopix.codecs.palette_spec import PaletteFile
 
-    Example: isopix palette show palette.npz --data photos/ --out figures/palette
-    """
-    from isopix.codecs.palette_spec import read_palette
-
-    return _measured(read_palette(file), None if data is None else _dataset(data, size, limit, seed), out)
+    found = fit_palette(images.train.images, colors, seed=seed)
+    rows, cols = images.train.images.shape[2:]
+    source = f"k-means on {images.name} at {rows}×{cols}, seed {seed}"
+    if len(found.colors) < colors:
+        source += f"; {colors} were requested, and the images have no more"
+    return PaletteFile(found.colors, source, found.counts, found.iterations)
 
 
 def _dataset(data: DataLike, size: tuple[int, int], limit: int | None, seed: int) -> "ImageDataset":
@@ -173,9 +159,7 @@ def _dataset(data: DataLike, size: tuple[int, int], limit: int | None, seed: int
     return load_images(DataConfig(source=str(data), rows=size[0], cols=size[1], limit=limit, seed=seed))
 
 
-def _measured(
-    palette: "PaletteFile", images: "ImageDataset | None", out: Path | None, iterations: int | None = None
-) -> PaletteResult:
+def _measured(palette: "PaletteFile", images: "ImageDataset | None", out: Path | None) -> PaletteResult:
     from isopix.codecs.kmeans import quantization_error
     from isopix.codecs.palette import Palette
     from isopix.core.types import Grid
@@ -191,7 +175,7 @@ def _measured(
         fingerprint=palette.fingerprint,
         rgb=tuple(map(tuple, palette.colors.tolist())),
         counts=None if palette.counts is None else tuple(palette.counts.tolist()),
-        iterations=iterations,
+        iterations=palette.iterations,
         data=None if images is None else images.name,
         splits=splits,
     )

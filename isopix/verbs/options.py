@@ -46,12 +46,11 @@ DataLike = PathLike | Dataset
 
 RunLike = Annotated[PathLike | Model, "Run folder, or a model that `isopix list models` lists."]
 DATASETS = f"{local_formats()}, or a name (digits, cifar10, ...)"
-Data = Annotated[DataLike, f"Dataset: {DATASETS}."]
 OtherImages = Annotated[DataLike | None, f"Dataset instead of the run's own: {DATASETS}."]
 OtherLabeled = Annotated[DataLike | None, f"Labeled dataset instead of the run's own: {DATASETS}."]
 TrainingData = Annotated[PathLike | None, f"Dataset: {DATASETS}."]
 PaletteFile = Annotated[
-    PathLike | None, "Palette file. By default, a palette is fitted to the training images."
+    PathLike | None, "Palette file, or .npy array of colors. By default, fitted to the training images."
 ]
 RecipeLike = Annotated[str | Recipe, "Name from `isopix list recipes`."]
 SettingsFile = Annotated[
@@ -63,6 +62,7 @@ RunSeed = Annotated[
 ]
 Logger = Annotated[tuple[str, ...], "Also log metrics to tensorboard, wandb or trackio; repeatable."]
 Out = Annotated[Path, "Run folder to create; it must be new or empty."]
+DataSettings = Annotated[str, "Settings of the data, such as splits=none or white=4095."]
 Settings = Annotated[str, "Settings to override, as name=value."]
 Limit = Annotated[Positive | None, "Use only N random images of each split, equally many of each class."]
 Split = Annotated[

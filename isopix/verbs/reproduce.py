@@ -55,12 +55,6 @@ class ReproduceConfig:
         """Return the names of the options that are not their defaults."""
         return [each.name for each in fields(self) if getattr(self, each.name) != each.default]
 
-    @property
-    def folder(self) -> Path:
-        if self.out is None:
-            raise ValueError("out is missing: the folder of trials and results")
-        return self.out
-
 
 DEFAULT_REPRODUCE = ReproduceConfig()
 OF_TABLES = ("pretrain_data", "pretrained")
@@ -87,11 +81,14 @@ def reproduce(
     foreign, owner = (OF_STUDY, STUDY) if found else (OF_TABLES, "the other protocols")
     if wrong := [name for name in config.given() if name in foreign]:
         raise ValueError(f"{wrong[0]} is an option of {owner}, not of {protocol}")
-    return _table(found, settings, config, device) if found else _study(settings, config, device)
+    if config.out is None and not config.plan:
+        raise ValueError("out is missing: the folder of trials and results")
+    out = config.out or Path()
+    return _table(found, settings, config, out, device) if found else _study(settings, config, out, device)
 
 
 def _table(
-    found: "PaperProtocol", settings: tuple[str, ...], config: ReproduceConfig, device: DeviceLike
+    found: "PaperProtocol", settings: Words, config: ReproduceConfig, out: Path, device: DeviceLike
 ) -> ReproductionResult | ReproductionPlan:
     from isopix.core.signals import with_resume_hint
     from isopix.studies.papers.protocol import Setup, absolute, existing_runs
@@ -102,16 +99,16 @@ def _table(
 
     data, pretrain_data = absolute(config.data), absolute(config.pretrain_data)
     setup = Setup(config.scale or "tiny", data, pretrain_data, settings, existing_runs(config.pretrained))
-    trials = found.trials(setup)
     if config.plan:
+        trials = found.trials(setup)
         planned = [PlannedTrial(each.name, len(each.trainings()), each.training_flops()) for each in trials]
         return _plan(found.name, planned)
-    with with_resume_hint(config.folder, same_command()):
-        return run_protocol(found, setup, config.folder, run_verb)
+    with with_resume_hint(out, same_command()):
+        return run_protocol(found, setup, out, run_verb)
 
 
 def _study(
-    settings: tuple[str, ...], config: ReproduceConfig, device: DeviceLike
+    settings: Words, config: ReproduceConfig, out: Path, device: DeviceLike
 ) -> StudyResult | ReproductionPlan:
     from isopix.core.signals import with_resume_hint
     from isopix.recipes.cost import training_flops
@@ -119,23 +116,19 @@ def _study(
     from isopix.studies.papers.protocol import STUDY, absolute
 
     if config.report_only:
-        if others := [*set(config.given()) - {"out", "report_only"}, *["settings"][: len(settings)]]:
+        others = [each for each in config.given() if each not in ("out", "report_only")]
+        if others := others + ["settings"] * bool(settings):
             raise ValueError(f"report_only writes the study as it is; leave out {', '.join(others)}")
-        return write_up(Study.open(config.folder))
+        return write_up(Study.open(out))
+    scale, data, seeds = config.scale or Study.scale_in(out), absolute(config.data), config.seeds
     planned = plan_study(
-        config.scale or Study.scale_in(config.out),
-        data=absolute(config.data),
-        pattern=config.trials,
-        seeds=config.seeds,
-        settings=settings,
-        probe=config.probe,
+        scale, data=data, pattern=config.trials, seeds=seeds, settings=settings, probe=config.probe
     )
     if config.plan:
-        specs = Study(Path(), planned).specs
+        specs = Study(out, planned).specs
         return _plan(STUDY, [PlannedTrial(each.name, 1, training_flops(each.recipe)) for each in specs])
-    with with_resume_hint(config.folder, same_command()):
-        study = run_study(config.folder, planned, jobs=config.jobs, device=device, slurm=config.slurm)
-        return write_up(study)
+    with with_resume_hint(out, same_command()):
+        return write_up(run_study(out, planned, jobs=config.jobs, device=device, slurm=config.slurm))
 
 
 def _plan(protocol: str, trials: Sequence[PlannedTrial]) -> ReproductionPlan:

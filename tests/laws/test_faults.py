@@ -25,8 +25,8 @@ from tests.tiny_runs import unchecked
 
 __all__ = ["isopix", "quick_figures", "quick_probes", "unchecked"]
 
-WRITING = ["complete", "export", "data show", "evaluate", "finetune", "neighbors", "probe ar"]
-WRITING += ["palette fit", "palette import", "pretrain", "probe", "reconstruct", "report", "sample"]
+WRITING = ["complete", "data", "evaluate", "export", "finetune", "neighbors", "palette", "pretrain"]
+WRITING += ["probe", "probe ar", "reconstruct", "report", "sample"]
 made = test_results.folder
 
 

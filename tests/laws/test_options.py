@@ -34,17 +34,16 @@ RUNS = [
     f"pretrain igpt.digits --out ar --limit 60 {QUICK}",
     f"pretrain igpt.digits_bert --out bert --limit 60 {QUICK}",
     f"finetune bert --out tuned lr=0.01 patience=null --limit 60 {QUICK}",
-    "palette fit --data digits --colors 6 --size 8 8 --limit 20 --out palette.npz",
+    "palette palette.npz --data digits --colors 6 --size 8 8 --limit 20",
 ]
 CALLS = {  # what all calls of a verb have
     "analyze": "ar --limit 4 --only attention_maps --only attention_distance",
     "complete": "bert --count 2 --each 2 --iterations 3",
-    "data show": "translated-digits --limit 10",
+    "data": "translated-digits --limit 10",
     "evaluate": "tuned",
     "finetune": f"ar {QUICK} --labels 2 --limit 40",
     "neighbors": "ar --limit 20 --num-neighbors 3 --pictures 2",
-    "palette fit": "--data digits --colors 4 --size 8 8 --limit 20",
-    "palette show": "palette.npz --data digits --size 8 8 --limit 20",
+    "palette": "palette.npz --data digits --size 8 8 --limit 20",
     "plan": "igpt.digits",
     "pretrain": f"igpt.digits {QUICK} --limit 40",
     "probe": "ar --limit 40 --method ridge --num-resamples 50",
@@ -76,7 +75,7 @@ OTHERS = f"""
 --subset 1; --subsets 3; --temperature 0.5; --threshold 0.5; --top-k 2; --top-p 0.3
 """
 # Where it runs, is written or logged to; attention with a class token; labels of tables (unit tests of data).
-NOT_TRIED = {"--compile", "--device", "--logger", "--out", "--renormalize", "--label-column"}
+NOT_TRIED = {"--compile", "--device", "--logger", "--out", "--range", "--renormalize", "--label-column"}
 # Echoes of options, and texts with them.
 ECHOES = {"call", "config", "label", "next", "passes", *PASSING}
 ECHOES |= {"resume", "sampling", "selection", "source", "warnings"}
@@ -136,10 +135,10 @@ def words_of(verb: str, name: str, values: list[str]) -> list[str]:
     """Return the words of a verb's call, with these values of an option instead of its own."""
     given = " ".join(["", *OWN_CALLS.get(f"{verb} {name}", CALLS[verb]).split()]).split(" --")
     kept = [each for each in given if not values or each.split(" ")[0] != name.removeprefix("--")]
-    words = [*verb.split(), *" --".join(kept).split(), *values]
+    words = [verb, *" --".join(kept).split(), *values]
     needs_out = inspect.signature(VERBS[verb].function).parameters.get("out")
-    out = f"out{next(OUT)}" + ".npz" * verb.startswith("palette")
-    return words + ["--out", out] * (needs_out is not None and needs_out.default is needs_out.empty)
+    out = ["--out", f"out{next(OUT)}"]
+    return words + out * (needs_out is not None and needs_out.default is needs_out.empty)
 
 
 def call(words: list[str], patch: pytest.MonkeyPatch) -> Result:
@@ -217,7 +216,7 @@ def test_another_value_changes_the_result(
         return
     of_training = {60} if verb in ("neighbors", "score") else set()
     assert name == "--data" or limits <= {LIMIT, *of_training}
-    if verb in ("data show", "finetune", "pretrain", "search-lr"):
+    if verb in ("data", "finetune", "pretrain", "search-lr"):
         return
     arguments = result.call["arguments"]
     loaded = dataset.load_dataset(dataset.DataConfig(source="other.npz", rows=8, cols=8))

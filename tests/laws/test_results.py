@@ -40,7 +40,7 @@ CALLS = {
     "analyze": "ar --limit 4 --only attention_maps",
     "compare": "tuned --baseline other",
     "complete": "ar -n 2 --each 1",
-    "data show": "digits --out shown",
+    "data": "digits --out shown",
     "doctor": "",
     "evaluate": "tuned",
     "evaluate ar": "--limit 8",
@@ -49,13 +49,10 @@ CALLS = {
     "import": "exported huggingface",
     "list": "",
     "neighbors": "ar --limit 20 --num-neighbors 2",
-    "palette fit": "--data digits --colors 4 --size 8 8 --out fitted.npz",
-    "palette import": "levels.npy --range -1 1 --out imported.npz",
-    "palette show": "levels.npz",
+    "palette": "fitted.npz --data digits --colors 4 --size 8 8",
     "plan": "igpt.digits",
     "pretrain": f"igpt.digits --out pretrained {QUICK}",
     "probe": "ar --method ridge --refit-on-validation",
-    "recipe show": "igpt.digits depth=6",
     "probe ar": "--labels 1 2 --subsets 2 --method ridge",
     "reconstruct": "bert -n 2",
     "report": "ar bert --out page.html",
@@ -66,6 +63,7 @@ CALLS = {
     "sample": "ar -n 2 --nearest",
     "score": "ar --limit 10 --against digits --maps 1",
     "search-lr": f"igpt.digits --out searched {QUICK} --max-lr 0.01 --min-lr 0.01",
+    "show": "igpt.digits depth=6",
 }
 OPTIONS = [  # of commands whose options `test_options` does not change
     "compare tuned --baseline other --out compared.json",
@@ -83,11 +81,11 @@ OPTIONS = [  # of commands whose options `test_options` does not change
     "probe ar --labels 2 --subsets 1 --layer 1 --pool flatten --features residual --no-start-token",
     "probe ar --labels 2 --subsets 1 --method ridge --limit 40 --finetune-steps 1",
     "list protocols",
-    "palette import levels.npy --out wide.npz --range -2 2",
-    "recipe show igpt.digits width=32 --file small.yaml",
+    "palette levels.npy --out wide.npz --range -2 2",
     "report ar bert tuned --out three.html",
     "reproduce igpt.figure2 --plan --scale small --pretrain-data cifar100",
     "reproduce isotropic.study --plan --trials mixer-* --seeds 1 width=16",
+    "show igpt.digits width=32 --file small.yaml",
 ]
 # `demo` returns what `report` does, `studio` nothing.
 NOT_CALLED = {"demo", "studio"}
@@ -110,7 +108,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         np.save("levels.npy", bundles.LEVELS)
         network = bundles.variables(depth=1, width=16, heads=2, colors=27, positions=16)
         bundles.write(Path("model.ckpt-1"), network)
-        for words in ["palette import levels.npy --range -1 1 --out levels.npz", *RUNS]:
+        for words in ["palette levels.npy --range -1 1 --out levels.npz", *RUNS]:
             cli(*words.split())
     return folder
 
@@ -161,7 +159,7 @@ def test_every_verb_is_called() -> None:
 
 @pytest.mark.parametrize("words", OPTIONS)
 def test_options_are_kept(run: Run, words: str) -> None:
-    Path("small.yaml").write_text("train: {steps: 7}")
+    Path("small.yaml").write_text("train: {steps: 7}\nwidth: 48\nblock:\n  heads: 4")
     result, _ = run(words)
     check_golden("results", words, [result.record(), str(result).splitlines(), contents(result.path)])
 

@@ -50,7 +50,7 @@ CALLS = {  # a command, and the seed it is given for all but the choice of image
     f"score ar --limit 8 --against digits --maps 1 --seed {OPTION}": OPTION,
     f"score bert --limit 8 --data photos --maps 1 --masks 2 --seed {OPTION}": OPTION,
     "analyze ar --limit 4": TRAIN,
-    f"palette fit --data photos --colors 4 --limit 8 --out palette.npz --seed {OPTION}": OPTION,
+    f"palette palette.npz --data photos --colors 4 --limit 8 --seed {OPTION}": OPTION,
 }
 OWN = {
     "data/dataset.py": DATA,

@@ -63,7 +63,7 @@ def test_errors_and_interrupts_are_one_line(
     isopix: Run, monkeypatch: pytest.MonkeyPatch, error: BaseException, message: str, code: int
 ) -> None:
     monkeypatch.setattr(registry, "resolve", raising(error))
-    refused(isopix("recipe", "show", "igpt.tiny"), message, code=code)
+    refused(isopix("show", "igpt.tiny"), message, code=code)
 
 
 def test_an_unusable_compiler_is_rejected_before_training(
@@ -98,7 +98,7 @@ def test_unreadable_files_are_reported_by_every_command(isopix: Run, workplace: 
     for i in range(60):  # so that one bad file is less than a hundredth
         Image.new("L", (8, 8), 4 * i).save(workplace / "photos" / "cats" / f"more{i}.png")
     message = f"skipped photos/dogs/broken.png: {REASON}\n"
-    fit = ["palette", "fit", "--data", "photos", "--colors", "8", "--size", "8", "8", "--out", "p.npz"]
+    fit = ["palette", "p.npz", "--data", "photos", "--colors", "8", "--size", "8", "8"]
     assert isopix(*fit, "--json")[2] == message
     assert message in done(isopix(*training))
     assert message in isopix("probe", "r", "--data", "photos")[2]

@@ -15,13 +15,16 @@ STUDY = "reproduce isotropic.study --out r"
 CHECKPOINT = "ar/checkpoints/step-00000002"
 READERS = (
     *("resume", "probe", "analyze", "evaluate", "sample", "complete", "reconstruct"),
-    *("report", "compare"),
+    *("report", "compare", "show"),
 )
 
 REFUSED = [
     # Commands, arguments and options.
     "smaple r",
+    "recipe list",
     "palette zzz",
+    "palette gray.npz --colors 4",
+    "palette gray.npz --limit 4",
     "sample r --cuont=3",
     "sample r --num-samples 4",
     "sample",
@@ -32,7 +35,7 @@ REFUSED = [
     "sample r --count 0",
     "sample r --seed 1 --seed 2",
     "sample ar --temperature inf",
-    "palette fit --data d --out p --size 3",
+    "palette p.npz --data d --size 3",
     "complete r --split foo",
     "doctor --device cuda:7",
     f"{NEW} --logger nothing",
@@ -51,9 +54,13 @@ REFUSED = [
     "finetune igpt.digits --out r layer=9",
     # Recipes, runs and models.
     "plan igpt.tinny",
+    "show igpt.tinny",
+    "show ar depth=2",
     "finetune igpt.digitz --out r",
     "sample photos",
     "pretrain igpt.digits --out mine",
+    "pretrain igpt.digits --out mine/file.txt/run",
+    "palette wrong.yaml",
     *(f"{verb} nowhere" for verb in READERS),
     *(f"{verb} {CHECKPOINT}" for verb in ("sample", "complete", "reconstruct", "probe", "report", "resume")),
     "studio",
@@ -110,7 +117,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     small = [*QUICK, "data.limit=60"]
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        package.palette_import("gray.npy", value_range=(0, 1), out="gray.npz")
+        package.palette("gray.npy", value_range=(0, 1), out="gray.npz")
         package.pretrain("igpt.digits", *small, out="ar", device="cpu")
         package.pretrain("igpt.digits_bert", *small, out="bert", device="cpu")
         package.pretrain("igpt.digits", *small, out="cats", data="single", device="cpu")

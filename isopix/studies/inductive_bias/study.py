@@ -133,9 +133,7 @@ class Study:
             planned = cls.open(path).plan.merged(planned)
         else:
             require_new(path, [LOCK_FILE])
-        study = cls(path, planned)
-        _ = study.specs  # invalid settings are refused before anything is written
-        return study
+        return cls(path, planned)
 
     @classmethod
     @contextmanager
@@ -145,8 +143,7 @@ class Study:
         own_folder(path)
         with exclusive_lock(path, "study"):
             study = cls.from_plan(path, planned)  # after another process, which may have extended it
-            for folder in ("trials", "results"):
-                (study.path / folder).mkdir(exist_ok=True)
+            (study.path / "results").mkdir(exist_ok=True)
             write_json(study.path / FILE, with_provenance({"kind": "study", **asdict(study.plan)}))
             yield study
 
@@ -160,9 +157,9 @@ class Study:
             return cls(path, from_dict(StudyPlan, own))
 
     @classmethod
-    def scale_in(cls, path: Path | None) -> str:
+    def scale_in(cls, path: Path) -> str:
         """Return the scale of the study in a folder, `tiny` if there is none."""
-        return cls.open(path).plan.scale if path and (path / FILE).is_file() else "tiny"
+        return cls.open(path).plan.scale if (path / FILE).is_file() else "tiny"
 
     def require_images(self) -> None:
         """Raise ValueError before training for missing images, or others than those of finished trials."""

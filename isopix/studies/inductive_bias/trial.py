@@ -1,6 +1,5 @@
 """A trial of a study: a network is trained, probed and measured, and has its result in one file."""
 
-import io
 import multiprocessing
 import time
 from collections.abc import Callable, Mapping
@@ -36,6 +35,7 @@ from isopix.runs.results import LRTrial
 from isopix.runs.series import train_at_lr, trial_recipe
 from isopix.runs.start import TrainingStart
 from isopix.runs.training_log import RunObserver, unigram_nats, validation_measurement
+from isopix.storage.arrays import npz_bytes
 from isopix.storage.atomic import exclusive_lock, read_json, replace_file, write_json
 from isopix.storage.log import read_log
 from isopix.storage.run_folder import RunFolder
@@ -113,8 +113,7 @@ def run_trial(spec: TrialSpec, device: str, threads: int | None) -> None:
         torch.set_num_threads(threads)
     try:
         with exclusive_lock(spec.result.parent, f"trial {spec.name} in", name=f"{spec.name}.lock"):
-            trained = _train(spec, select_device(device))
-            if trained is not None:
+            if trained := _train(spec, select_device(device)):
                 spec.write(_measured(spec, trained, select_device(device)))
     except KeyboardInterrupt:
         pass
@@ -222,9 +221,7 @@ def _write_example(path: Path, found: Reconstruction, red: LevelSimilarity, fiel
         "receptive_field": field.fractions[None].astype(np.float32),
         "receptive_field_samples": field.samples,
     }
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, **arrays)
-    replace_file(path, buffer.getvalue())
+    replace_file(path, npz_bytes({name: np.asarray(each) for name, each in arrays.items()}))
 
 
 def probe_pools(loaded: LoadedRun, data: ImageDataset, method: ProbeMethod) -> dict[Pool, PoolProbes]:

@@ -64,10 +64,9 @@ class Setup:
         return (f"data.source={json.dumps(data)}", "train.evaluators=[]", *AUGMENT.get(data, ()), *settings)
 
     def _resolved(self, recipe: Recipe) -> Recipe:
-        source = self.pretrain_data or self.data or SCALE_DATA.get(self.scale)
-        if self.scale == "paper":
-            source = self.pretrain_data
-        found = registry.resolve(recipe, options={"data.source": source}, settings=self.settings)
+        labeled = None if self.scale == "paper" else self.data or SCALE_DATA[self.scale]
+        source = {"data.source": self.pretrain_data or labeled}
+        found = registry.resolve(recipe, options=source, settings=self.settings)
         return with_absolute_paths(found.recipe)
 
 

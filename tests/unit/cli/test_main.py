@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from isopix.cli.console import error_console, say, show, show_json, warn
+from isopix.cli.console import error_console, say, show_json, show_table, warn
 from isopix.cli.main import main
 from isopix.core.signals import _Process, stop_requested
 from isopix.core.text import Table
@@ -47,16 +47,18 @@ def test_threads_spin_briefly_unless_the_user_says_otherwise(
 
 
 RUNNING = "type('main', (), {'main': lambda: s.raise_signal(15)})"
+ENDING = "type('main', (), {'main': lambda: m.sys.exit(75)})"
 
 
 @pytest.mark.parametrize(
-    ("sent", "code"), [("s.raise_signal(15)", 75), ("s.raise_signal(2)", 130), (RUNNING, 75)]
+    ("sent", "code"), [("s.raise_signal(15)", 75), ("s.raise_signal(2)", 130), (RUNNING, 75), (ENDING, 75)]
 )
 def test_a_signal_while_the_command_is_imported_or_an_error_is_printed_has_its_exit_code(
     sent: str, code: int
 ) -> None:
     text = f"import isopix.__main__ as m, signal as s; m.importlib.import_module = lambda _: {sent}; m.main()"
-    done = subprocess.run([sys.executable, "-c", text], check=False, capture_output=True)
+    env = os.environ | ({"RANK": "0", "MASTER_ADDR": "x"} if sent == ENDING else {})
+    done = subprocess.run([sys.executable, "-c", text], check=False, capture_output=True, env=env)
     assert (done.returncode, done.stderr) == (code, b"")
 
 
@@ -64,7 +66,7 @@ def test_names_never_control_the_terminal(capsys: pytest.CaptureFixture[str]) ->
     hostile = "lat\udce9n\x1b[2J\n[bold]"
     say(hostile)
     warn(hostile)
-    show(Table(hostile, [hostile[:4], "value"], [(hostile, "1"), ("b", hostile)]))
+    show_table(Table(hostile, [hostile[:4], "value"], [(hostile, "1"), ("b", hostile)]))
     show_json({"name": hostile})
     out, err = capsys.readouterr()
     shown = "lat\\xe9n\\x1b[2J\\x0a[bold]"
@@ -74,7 +76,7 @@ def test_names_never_control_the_terminal(capsys: pytest.CaptureFixture[str]) ->
 
 def test_characters_that_the_encoding_lacks_are_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdout", io.TextIOWrapper(io.BytesIO(), encoding="ascii"))
-    show(Table("losses", ["é", "value"], [("✓", "−1")]))
+    show_table(Table("losses", ["é", "value"], [("✓", "−1")]))
     sys.stdout.flush()
     assert sys.stdout.buffer.getvalue().endswith(b"\\u2713 |    \\u22121\n\n")
 

@@ -8,23 +8,14 @@ import numpy as np
 import pytest
 import torch
 
+import isopix
 from isopix.codecs import palette_spec
 from isopix.codecs.palette_spec import PaletteFile
 from isopix.codecs.results import PaletteResult
-from isopix.verbs.data import palette_fit, palette_show
 from tests.unit.data.refusal import refusal
 
 COLORS = torch.tensor([[0.0, 0, 0], [127.5, 0.25, 30], [255, 255, 255]])
 STORED = PaletteFile(COLORS, "by hand", torch.tensor([3, 1, 0]))
-
-
-def test_what_is_written_is_read(tmp_path: Path) -> None:
-    palette_spec.write_palette(tmp_path / "new" / "some.npz", STORED)
-    found = palette_spec.read_palette(tmp_path / "new" / "some.npz")
-    assert torch.equal(found.colors, COLORS)
-    assert (found.source, found.fingerprint) == ("by hand", STORED.fingerprint)
-    assert found.counts is not None
-    assert found.counts.tolist() == [3, 1, 0]
 
 
 @pytest.mark.parametrize("value_range", [(-1.0, 1.0), (0.0, 1.0), (0.0, 255.0)])
@@ -38,12 +29,9 @@ def test_the_stated_range_becomes_levels(
     assert torch.allclose(palette_spec.read_palette(path, value_range).colors, COLORS, atol=1e-5)
 
 
-def test_openai_palette_is_recognized_without_a_range(real_data: Path) -> None:
-    found = palette_spec.read_palette(real_data / "openai-kmeans-centers.npy")
-    assert found.source == "kmeans_centers.npy, matches a published copy of OpenAI's palette"
-    assert found.colors[0].tolist() == pytest.approx(
-        [127.5 * 1.88664436, 127.5 * 1.66188294, 127.5 * 1.38917464], abs=1e-3
-    )
+def test_levels_of_8_bits_need_no_range(tmp_path: Path) -> None:
+    np.save(tmp_path / "theirs.npy", COLORS.byte().numpy())
+    assert palette_spec.read_palette(tmp_path / "theirs.npy").colors.tolist() == COLORS.byte().tolist()
 
 
 @pytest.mark.parametrize(
@@ -79,16 +67,18 @@ def test_files_of_isopix_that_were_changed_or_cut_off_are_refused(tmp_path: Path
 
 
 def test_fit_writes_palette_figures_and_the_record_that_show_measures_again(tmp_path: Path) -> None:
-    found = palette_fit(data="digits", colors=5, out=tmp_path / "new" / "p.npz", size=(8, 8), limit=50)
+    found = isopix.palette(tmp_path / "new" / "p.npz", data="digits", colors=5, size=(8, 8), limit=50)
     assert PaletteResult.read(tmp_path / "new" / "p.npz") == found
-    assert palette_spec.read_palette(found.path).colors.tolist() == list(map(list, found.rgb))
-    again = palette_show(tmp_path / "new" / "p.npz", data="digits", size=(8, 8), limit=50)
+    written = palette_spec.read_palette(found.path)
+    assert written.colors.tolist() == list(map(list, found.rgb))
+    assert tuple(written.counts) == found.counts
+    again = isopix.palette(tmp_path / "new" / "p.npz", data="digits", size=(8, 8), limit=50)
     figures = [f"p{part}.{suffix}" for part in ("", "-images") for suffix in ("json", "png", "svg")]
     assert {each.name for each in (tmp_path / "new").iterdir()} == {"p.npz", *figures}
     assert (again.splits, again.fingerprint, again.path) == (found.splits, found.fingerprint, None)
     errors = json.loads((tmp_path / "new" / "p-images.json").read_text())["rmse_per_image"]
     assert len(errors) == 10
     assert min(errors) > 0
-    few = palette_fit(data="digits", out=tmp_path / "p.npz", size=(8, 8))
+    few = isopix.palette(tmp_path / "p.npz", data="digits", colors=512, size=(8, 8))
     assert few.num_colors == 17
     assert few.source.endswith("seed 0; 512 were requested, and the images have no more")

@@ -69,7 +69,9 @@ def test_colors_that_round_to_the_same_level_are_allowed() -> None:
 def test_openai_palette_decodes_as_their_code_does(real_data: Path) -> None:
     centers = np.load(real_data / "openai-kmeans-centers.npy")
     theirs = np.rint(np.float32(127.5) * (centers + np.float32(1)))  # float32, as in their sampling code
-    palette = Palette(read_palette(real_data / "openai-kmeans-centers.npy").colors, Grid(512, 1))
+    found = read_palette(real_data / "openai-kmeans-centers.npy")
+    assert found.source == "kmeans_centers.npy, matches a published copy of OpenAI's palette"
+    palette = Palette(found.colors, Grid(512, 1))
     decoded = palette.decode(torch.arange(512).view(1, 512, 1)).flatten(1).view(3, 512).T
     assert np.array_equal(decoded.numpy(), theirs)
     assert decoded[283, 0] == 97

@@ -91,7 +91,7 @@ def test_changes_reach_inside_and_another_kind_starts_from_its_defaults(
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"nam": "b"}, "unknown setting 'nam'; did you mean 'name'? isopix recipe show NAME lists all"),
+        ({"nam": "b"}, "unknown setting 'nam'; did you mean 'name'? isopix show NAME lists all"),
         ({"shape.side": 1}, "unknown setting 'shape.side'; settings of shape: kind, radius"),
         ({"shape.kind": "blob"}, "'shape.kind' is 'blob'; known: circle, ring, square"),
         ({"name.first": "b"}, "'name' has no settings inside; it is one value"),

@@ -80,4 +80,4 @@ def test_a_part_of_a_large_split_is_examined(folder: Path, monkeypatch: pytest.M
 
 def test_pictures_lists_and_the_record_are_written(folder: Path, tmp_path: Path) -> None:
     found = data_show(folder, out=tmp_path / "out")
-    check_golden("results", "data show photos", [found.record(), contents(found.path)])
+    check_golden("results", "data photos", [found.record(), contents(found.path)])

@@ -35,21 +35,6 @@ def test_recipe_to_file_to_recipe_is_the_identity(name: str) -> None:
     check_golden("recipes", name, to_dict(recipe), previous)
 
 
-def test_later_layers_win_and_say_so(tmp_path) -> None:
-    file = tmp_path / "mine.yaml"
-    file.write_text("depth: 2\nwidth: 32\nblock:\n  heads: 4\n")
-    resolved = registry.resolve(
-        "igpt.tiny", file=file, options={"seed": 5, "data.limit": None}, settings=["width=64"]
-    )
-    model = resolved.recipe.model
-    assert (model.depth, model.width, model.block.heads) == (2, 64, 4)
-    origins = {each.path: each.source for each in registry.settings(resolved)}
-    assert origins["model.depth"] == origins["model.block.heads"] == f"file {file}"
-    assert origins["model.width"] == "command line"
-    assert origins["train.seed"] == "option"
-    assert origins["data.limit"] == origins["train.steps"] == "recipe"
-
-
 def test_a_size_is_rows_and_columns_of_which_either_may_differ(tmp_path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text("data: {size: 48}\n")

@@ -23,8 +23,8 @@ def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_recorded_loss_is_that_of_the_weights() -> None:
     """By a sum over the logits, on the images that the dataset holds out."""
-    [model] = [each for each in isopix.list_models().models if each.name == "igpt.digits"]
-    loaded = load_run(model.folder, device=CPU)
+    model = isopix.list_models().models["igpt.digits"]
+    loaded = load_run(MODELS["igpt.digits"], device=CPU)
     network = loaded.network.eval()
     images = load_dataset(loaded.recipe.data).test.images
     assert len(images) == model.test_images == 180

@@ -80,4 +80,4 @@ def test_a_stopped_demo_is_saved_and_exits_as_a_stopped_training(
     request = nullcontext(StopRequest(signal.SIGINT))
     monkeypatch.setattr("isopix.core.signals.stop_requested", lambda: request)
     with pytest.raises(Interrupted, match="stopped and saved"):  # exit code 75
-        demo_verb.train_side_by_side({tmp_path / "a": ["recipe", "list"]}, 1, "cpu")
+        demo_verb.train_side_by_side({tmp_path / "a": ["list"]}, 1, "cpu")

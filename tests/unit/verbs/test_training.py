@@ -22,6 +22,13 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> TrainingResult:
     return isopix.pretrain("igpt.digits", *TINY, out=out, limit=LIMIT, **CPU)
 
 
+def test_show_says_what_a_run_has_changed_of_its_recipe(run: TrainingResult) -> None:
+    shown = isopix.show(run).settings
+    changed = {each.path.rpartition(".")[2]: each.value for each in shown if each.source == "run"}
+    assert changed.pop("limit") == LIMIT
+    assert {f"{name}={value}" for name, value in changed.items()} == {*TINY}
+
+
 @pytest.fixture
 def stopped_at_2(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that gets SIGTERM in step 2 of a training."""
