@@ -60,6 +60,8 @@ REFUSED = [
     "finetune igpt.digitz --out r",
     "sample photos",
     "pretrain igpt.digits --out mine",
+    "pretrain igpt.digits --out mine/file.txt/run",
+    "palette wrong.yaml",
     *(f"{verb} nowhere" for verb in READERS),
     *(f"{verb} {CHECKPOINT}" for verb in ("sample", "complete", "reconstruct", "probe", "report", "resume")),
     "studio",

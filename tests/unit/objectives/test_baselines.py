@@ -166,31 +166,6 @@ def test_the_nearest_visible_code_is_at_the_smallest_distance() -> None:
         assert int(found[image, channel, row, col]) in nearest
 
 
-def test_the_nearest_visible_code_predicts_by_the_pairs_of_masked_training_codes() -> None:
-    """One hidden code, the first of a row, so that there is one nearest visible code."""
-    grid = Grid(1, 4)
-    images = HELD_OUT[:, :, :1, :4].contiguous()
-    codec = PaletteSpec(num_colors=3).fit(TRAIN[:, :, :1, :4], grid, 0)
-    codes = codec.encode(images)
-    hidden = torch.zeros(len(images), 4, 1, dtype=torch.bool)
-    hidden[:, 0] = True
-    batch = TrainingBatch.with_equal_weights(images, hidden, codes, hidden).masked_codes(codec)
-    pairs = [(second, first) for first, second, *_ in codes[..., 0].tolist()]
-    values = codes.flatten().tolist()
-
-    def frequency(value: int) -> float:
-        return (values.count(value) + 1) / (len(values) + 3)
-
-    expected = 0.0
-    for given, value in pairs:
-        matching = [pair for pair in pairs if pair[0] == given]
-        expected -= math.log((matching.count((given, value)) + 10 * frequency(value)) / (len(matching) + 10))
-    baseline = NearestVisible(codec, LinearHeadSpec())
-    baseline.fit(batch)
-    baseline.update(batch)
-    assert baseline.pop_nats() == pytest.approx(expected / len(pairs), rel=1e-6)
-
-
 @pytest.mark.parametrize("kind", [NearestVisible, VisibleHistogram])
 def test_an_image_of_which_nothing_is_visible_leaves_the_unigram(
     kind: type[NearestVisible | VisibleHistogram],
