@@ -7,12 +7,14 @@ from functools import singledispatch
 
 from cyclopts import CycloptsError
 from cyclopts.exceptions import (
+    CoercionError,
     MissingArgumentError,
     UnknownCommandError,
     UnknownOptionError,
     UnusedCliTokensError,
 )
 
+from isopix.core.config import validated
 from isopix.core.text import SETTING_SYNONYMS, did_you_mean
 
 SETTINGS = "SETTINGS"  # the positional argument of commands that take settings
@@ -87,6 +89,16 @@ def _(error: MissingArgumentError) -> str:
 def _(error: UnusedCliTokensError) -> str:
     assert error.unused_tokens
     return f"unexpected argument '{error.unused_tokens[0]}'; see: {_command(error)} --help"
+
+
+@format_error.register
+def _(error: CoercionError) -> str:
+    if error.token and error.token.keyword:
+        try:
+            validated(error.token.keyword, error.target_type, error.token.value)
+        except ValueError as refused:  # in the words of settings
+            return str(refused)
+    return " ".join(str(error).split())
 
 
 def with_option_names(message: str, parameters: Iterable[str]) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, CycloptsError, Group, Parameter
 from rich.protocol import is_renderable
 
 from isopix.cli import launch
@@ -34,10 +34,15 @@ if not os.environ.keys() & {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"}:
 
 
 KEYWORD = inspect.Parameter.KEYWORD_ONLY
-ORDER = """demo list show plan data palette pretrain resume search-lr probe analyze finetune
-evaluate sample complete reconstruct score neighbors import export compare
-reproduce report doctor studio"""
-"""The commands in the order in which a newcomer needs them; others follow."""
+COMMANDS = {
+    "Start": ("demo", "list", "show", "plan", "data", "palette", "doctor"),
+    "Train": ("pretrain", "finetune", "resume", "search-lr"),
+    "Measure": ("probe", "evaluate", "compare", "analyze", "score", "neighbors"),
+    "Pictures": ("sample", "complete", "reconstruct", "studio"),
+    "Share": ("report", "export", "import"),
+    "Papers": ("reproduce",),
+}
+"""The commands of each panel of the help, in the order in which a newcomer needs them."""
 
 
 def command_app() -> App:
@@ -50,11 +55,14 @@ def command_app() -> App:
         exit_on_error=False,
         suppress_keyboard_interrupt=False,
         console=open_console("stdout"),
+        group_commands=Group.create_ordered("Options", sort_key=1),
     )
-    # Given to each command, as pages of the documentation do not have what is given to the app.
-    no_empty = Parameter(negative_iterable=())
-    for place, word in enumerate(dict.fromkeys([*ORDER.split(), *VERBS])):
-        app.command(_command(VERBS[word]), name=word, sort_key=place, default_parameter=no_empty)
+    no_empty = Parameter(negative_iterable=())  # for each command, as the app's is not in the documentation
+    for title, words in COMMANDS.items():
+        panel = Group.create_ordered(title, sort_key=0)
+        for place, word in enumerate(words):
+            command = _command(VERBS[word])
+            app.command(command, name=word, group=panel, sort_key=place, default_parameter=no_empty)
     app.register_install_completion_command(help="Install completion of commands and options in your shell.")
     return app
 

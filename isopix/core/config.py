@@ -141,6 +141,7 @@ def validated(name: str, hint: Any, value: Any) -> Any:
         said = [each["msg"] for each in error.errors() if each["type"] != "path_type"]  # a string is one, too
         problem = " or ".join(dict.fromkeys(said)) or "Input should be a path"
         problem = problem.replace("Value error, ", "").replace("Input should be", "it must be", 1)
+        problem = problem.partition(", unable to ")[0]
     raise ValueError(f"{name} is {_shown(value)}; {problem.replace('Input should be ', '')}")
 
 

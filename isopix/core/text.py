@@ -159,6 +159,8 @@ def error_line(error: Exception) -> str:
         return error.strerror
     if isinstance(error, KeyError):
         return f"no {error}"
+    if "allow_pickle" in str(error):  # NumPy takes what is no array for a pickle, and advises to load it
+        return "it has no arrays, or arrays of Python objects"
     return " ".join(str(error).split())[:MAX_REASON] or type(error).__name__
 
 
@@ -174,7 +176,9 @@ def naming(file: str) -> Iterator[None]:
 
 def command_line(*words: object) -> str:
     """Return `isopix` and these words, quoted for a shell: isopix probe 'my run'."""
-    return shlex.join(["isopix", *map(str, words)])
+    options = [isinstance(each, Path) and str(each).startswith("-") for each in words]
+    given = [f"./{each}" if option else str(each) for each, option in zip(words, options, strict=True)]
+    return shlex.join(["isopix", *given])
 
 
 def did_you_mean(

@@ -72,18 +72,26 @@ def evaluation_data(
 
 
 def opened_images(
-    loaded: LoadedRun, data: DataLike | None, limit: int | None = None, holdout: float | None = None
+    loaded: LoadedRun,
+    data: DataLike | None,
+    limit: int | None = None,
+    holdout: float | None = None,
+    settings: Sequence[str] = (),
 ) -> ImageDataset:
     """Return other images, or the run's own; `holdout` is the validation fraction of train."""
     if not isinstance(data, ImageDataset):
-        return load_images(evaluation_data(loaded, data, limit, holdout))
+        data = load_images(evaluation_data(loaded, data, limit, holdout).updated(settings))
+    elif settings:
+        raise ValueError(f"'{settings[0]}' needs a dataset by name or path")
+    else:
+        data = sample_of_each(data, limit)
     height, width = loaded.network.codec.image_size
     for split in (data.train, data.validation, data.test):
         rows, cols = split.images.shape[2:]
         if (rows, cols) != (height, width):
             given = f"dataset '{data.name}' has images of {rows} x {cols} pixels"
             raise ValueError(f"{given}; this model reads {height} x {width}")
-    return sample_of_each(data, limit)
+    return data
 
 
 def sample_of_each(data: ImageDataset, limit: int | None) -> ImageDataset:
@@ -96,11 +104,7 @@ def evaluation_images(
     loaded: LoadedRun, data: DataLike | None, limit: int | None = None, settings: Sequence[str] = ()
 ) -> ImageDataset:
     """Return `opened_images` without test images that the run has seen, which a warning counts."""
-    if settings:
-        if isinstance(data, ImageDataset):
-            raise ValueError(f"'{settings[0]}' needs a dataset by name or path")
-        data = load_images(evaluation_data(loaded, data, limit).updated(settings))
-    images = opened_images(loaded, data, limit)
+    images = opened_images(loaded, data, limit, settings=settings)
     images, left_out = leave_out_seen(images, loaded.seen, known=loaded.seen_known)
     if left_out:
         logger.warning("%s", left_out)
@@ -164,11 +168,13 @@ def select_split(
     return sample_of_each(images, limit), chosen
 
 
-def named_images(loaded: LoadedRun, data: DataLike | None, splits: Splits) -> list[NamedImage]:
+def named_images(
+    loaded: LoadedRun, data: DataLike | None, splits: Splits, settings: Sequence[str] = ()
+) -> list[NamedImage]:
     """Return the name of each image in its source, also without the folder of all; else split and number."""
     names = {name: [""] * len(each) for name, each in splits.items()}
     if not isinstance(data, ImageDataset):
-        config = evaluation_data(loaded, data)
+        config = evaluation_data(loaded, data).updated(settings)
         names = {name: image_names(config, each) for name, each in splits.items()}
     found = [(split, i, each) for split, own in names.items() for i, each in enumerate(own)]
     return [
@@ -178,17 +184,22 @@ def named_images(loaded: LoadedRun, data: DataLike | None, splits: Splits) -> li
 
 
 def compared_images(
-    loaded: LoadedRun, data: DataLike | None, split: SplitName | None, limit: int | None
+    loaded: LoadedRun,
+    data: DataLike | None,
+    split: SplitName | None,
+    limit: int | None,
+    settings: Sequence[str] = (),
 ) -> tuple[Splits, list[NamedImage], ImageDataset]:
     """Return the splits with images, all names, and the dataset. Raises ValueError without any image."""
-    whole = opened_images(loaded, data, holdout=None if split else 0.0)  # one split, if it has one
+    holdout = None if split else 0.0  # one split, if it has one
+    whole = opened_images(loaded, data, holdout=holdout, settings=settings)
     dataset = sample_of_each(whole, limit)
     dataset = replace(dataset, seen_known=loaded.seen_known)
     splits = {name: getattr(dataset, name) for name in ([split] if split else SPLIT_NAMES)}
     splits = {name: each for name, each in splits.items() if len(each)}
     if not splits:
         raise ValueError(f"dataset '{dataset.name}' has no images of {split or 'any'} split")
-    return splits, named_images(loaded, data, splits), dataset
+    return splits, named_images(loaded, data, splits, settings), dataset
 
 
 def prompt_images(

@@ -90,10 +90,8 @@ def summary_rows(runs: Mapping[str, RunRecord]) -> list[SummaryRow]:
 
 def _rows(name: str, run: RunRecord) -> Iterator[SummaryRow]:
     loss, classes = training.held_out_loss(run) if run.predicts_codes else None, training.uniform_classes(run)
-    what = run.recipe.objective.label() if run.recipe and run.predicts_codes else ""
-    if run.recipe and run.recipe.finetune:
-        what = run.recipe.finetune.label()
-    row = SummaryRow(name, "run", what, loss and loss.nats)
+    other = f", {loss.split} loss" if loss and loss.split != "test" else ""
+    row = SummaryRow(name, "run", _learned(run) + other, loss and loss.nats)
     yield _scored(row, run.probe.network) if run.probe else row
     if tuned := training.finetune_accuracy(run):
         fine_tuned = SummaryRow("fine-tuned", description="class head", accuracy=tuned.accuracy)
@@ -111,6 +109,12 @@ def _rows(name: str, run: RunRecord) -> Iterator[SummaryRow]:
     for baseline, found in baselines.items():
         if baseline not in ("untrained", RAW_PIXELS, PIXEL_COMPONENTS):
             yield _scored(SummaryRow(baseline, description="best layer"), found)
+
+
+def _learned(run: RunRecord) -> str:
+    if run.recipe and run.recipe.finetune:
+        return run.recipe.finetune.label()
+    return run.recipe.objective.label() if run.recipe and run.predicts_codes else ""
 
 
 def _shared(probe: ProbeResult) -> Iterator[SummaryRow]:

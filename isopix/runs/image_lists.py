@@ -51,7 +51,9 @@ def load_hashes(path: Path, name: str, files: Mapping[str, str]) -> Hashes | Non
     if file is None:
         return None
     if name in files and sha256_of(regular(file, MAX_LIST)) != files[name]:
-        raise ValueError(f"{file} does not have the SHA-256 that the checkpoint records: changed")
+        raise ValueError(
+            f"{file} does not have the SHA-256 that the checkpoint records: changed; restore it, or delete it"
+        )
     return torch.from_numpy(read_arrays(file, MAX_LIST)[""])
 
 

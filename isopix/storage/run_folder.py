@@ -120,7 +120,9 @@ class RunFolder:
             names = {each.name for each in path.iterdir() if not atomic.is_temporary(each)}
             if FOLDER_LOCK in names <= {FOLDER_LOCK, SETTINGS}:
                 raise ValueError(f"{path} has nothing saved yet; the command that began it starts it again")
-            raise ValueError(f"{path} has no recipe.json; it is not a run folder")
+            copy = latest_folder(run.checkpoints)
+            problem = f"copy that of {copy}" if copy else "it is not a run folder"
+            raise ValueError(f"{path} has no recipe.json; {problem}")
         return run
 
     @property
@@ -200,8 +202,9 @@ def _is_abandoned_start(path: Path, names: Collection[str]) -> bool:
 
 def require_new(path: Path, allowed: Collection[str] = ()) -> None:
     """Raise ValueError where no run can start; `allowed` names and a killed start's files may be there."""
-    if path.exists() and not path.is_dir():
-        raise ValueError(f"{path} is a file; a run folder needs another --out")
+    existing = next(each for each in (path, *path.parents) if each.exists())
+    if not existing.is_dir():
+        raise ValueError(f"{existing} is a file; a run folder needs another --out")
     if path.is_symlink() and not path.exists():
         raise ValueError(f"{path} is a symbolic link to {path.readlink()}, which does not exist; create it")
     if path.is_dir():

@@ -11,7 +11,7 @@ from isopix.core.choices import EXAMINED_IMAGES, Count, SplitName
 from isopix.core.text import count_of, printable
 from isopix.core.verb import verb
 from isopix.data.results import DataResult
-from isopix.verbs.options import DATASETS, DataLike, Limit, PathLike, Seed
+from isopix.verbs.options import DATASETS, DataLike, DataSettings, Limit, PathLike, Seed
 
 if TYPE_CHECKING:
     from isopix.codecs.palette_spec import PaletteFile
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from isopix.data.survey import Survey
 
 Source = Annotated[PathLike, f"Dataset: {DATASETS}."]
-DataSettings = Annotated[str, "Settings of the data, such as splits=none or white=4095."]
 Out = Annotated[Path | None, "Folder of the pictures and lists. By default, nothing is written."]
 Examined = Annotated[Count, "Examine up to N images of each split, evenly spaced."]
 

@@ -31,7 +31,7 @@ Masks = Annotated[
 @verb()
 def evaluate(
     run: options.RunLike,
-    *,
+    *settings: options.DataSettings,
     data: options.OtherImages = None,
     mask_ensemble: Masks = None,
     limit: options.Limit = None,
@@ -57,7 +57,7 @@ def evaluate(
     source = PretrainedModel(load_network(path, device)) if path and is_checkpoint(path) else run
     with open_run(source, device, writes="evaluations") as (folder, model):
         loaded = model.loaded
-        images = evaluation_images(loaded, data, limit)
+        images = evaluation_images(loaded, data, limit, settings)
         result: EvaluationResult | LossResult
         if loaded.classes or mask_ensemble is not None:
             chosen = precision or default_precision(source, model)

@@ -62,6 +62,7 @@ RunSeed = Annotated[
 ]
 Logger = Annotated[tuple[str, ...], "Also log metrics to tensorboard, wandb or trackio; repeatable."]
 Out = Annotated[Path, "Run folder to create; it must be new or empty."]
+DataSettings = Annotated[str, "Settings of the data, such as splits=none or white=4095."]
 Settings = Annotated[str, "Settings to override, as name=value."]
 Limit = Annotated[Positive | None, "Use only N random images of each split, equally many of each class."]
 Split = Annotated[

@@ -7,7 +7,17 @@ from isopix.analysis.results import AnalysisResult, NeighborsResult, ScoreResult
 from isopix.core import choices
 from isopix.core.choices import Count, NonNegative, Range
 from isopix.core.verb import verb
-from isopix.verbs.options import DataLike, DeviceLike, FullPrecision, Limit, OtherImages, RunLike, Seed, Split
+from isopix.verbs.options import (
+    DataLike,
+    DataSettings,
+    DeviceLike,
+    FullPrecision,
+    Limit,
+    OtherImages,
+    RunLike,
+    Seed,
+    Split,
+)
 
 Against = Annotated[DataLike | None, "Second dataset: AUROC of every score between the two datasets."]
 Out = Annotated[Path | None, "Folder of the results. Default: a folder of the run."]
@@ -89,7 +99,7 @@ Pictures = Annotated[NonNegative, "Number of pairs and of outliers to draw; 0 fo
 @verb()
 def neighbors(
     run: RunLike,
-    *,
+    *settings: DataSettings,
     data: OtherImages = None,
     split: Splits = None,
     limit: Limit = None,
@@ -117,7 +127,7 @@ def neighbors(
 
     with open_run(run, device) as (folder, model):
         path = results_folder(out, folder, "neighbors")
-        splits, names, dataset = compared_images(model.loaded, data, split, limit)
+        splits, names, dataset = compared_images(model.loaded, data, split, limit, settings)
         probe = None if folder is None or layer is not None else read_run(folder).probe
         middle = (model.depth + 1) // 2 if probe is None else probe.best.layer
         chosen, pooled = middle if layer is None else layer, pool or model.pool

@@ -6,12 +6,14 @@ import dataclasses
 import inspect
 import keyword
 import textwrap
+from itertools import chain
 from pathlib import Path
 from typing import NoReturn, get_args, get_type_hints
 
 import pytest
 
 from isopix.cli import main as command
+from isopix.cli.main import COMMANDS
 from isopix.core.verb import FLAT, Verb
 from isopix.storage.result import Result
 from isopix.verbs import VERBS
@@ -32,6 +34,10 @@ def test_a_verb_has_a_name_of_its_own_an_example_and_a_result(verb: Verb) -> Non
     assert "\nExample: isopix " in (inspect.getdoc(verb.function) or "")
     returned = get_type_hints(verb.function)["return"]
     assert returned is NoReturn or all(issubclass(each, Result) for each in get_args(returned) or [returned])
+
+
+def test_every_command_is_in_one_panel_of_the_help() -> None:
+    assert sorted(chain(*COMMANDS.values())) == sorted(VERBS)
 
 
 @verbs

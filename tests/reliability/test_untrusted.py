@@ -88,6 +88,7 @@ def test_nothing_is_executed_or_written_and_the_error_is_one_line(tmp_path: Path
         except (ValueError, OSError, RuntimeError) as error:
             text = str(error)
         assert "\n" not in text, content[:40]
+        assert "pickle" not in text, content[:40]
         assert {path.name for path in tmp_path.iterdir()} <= {name, "cache"}, content[:40]
 
 

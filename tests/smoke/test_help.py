@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from isopix.cli.main import ORDER
+from isopix.studies.claims import ORDER
 from isopix.verbs import VERBS
 from tests.smoke.conftest import Run, done
 

@@ -47,16 +47,18 @@ def test_threads_spin_briefly_unless_the_user_says_otherwise(
 
 
 RUNNING = "type('main', (), {'main': lambda: s.raise_signal(15)})"
+ENDING = "type('main', (), {'main': lambda: m.sys.exit(75)})"
 
 
 @pytest.mark.parametrize(
-    ("sent", "code"), [("s.raise_signal(15)", 75), ("s.raise_signal(2)", 130), (RUNNING, 75)]
+    ("sent", "code"), [("s.raise_signal(15)", 75), ("s.raise_signal(2)", 130), (RUNNING, 75), (ENDING, 75)]
 )
 def test_a_signal_while_the_command_is_imported_or_an_error_is_printed_has_its_exit_code(
     sent: str, code: int
 ) -> None:
     text = f"import isopix.__main__ as m, signal as s; m.importlib.import_module = lambda _: {sent}; m.main()"
-    done = subprocess.run([sys.executable, "-c", text], check=False, capture_output=True)
+    env = os.environ | ({"RANK": "0", "MASTER_ADDR": "x"} if sent == ENDING else {})
+    done = subprocess.run([sys.executable, "-c", text], check=False, capture_output=True, env=env)
     assert (done.returncode, done.stderr) == (code, b"")
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from isopix.core.text import (
     Table,
+    command_line,
     count_of,
     csv_text,
     format_duration,
@@ -46,6 +47,10 @@ def test_no_value_of_a_csv_file_is_a_formula() -> None:
     read = list(csv.reader(io.StringIO(csv_text([texts, [-1, -1.5]]), newline="")))
     shown = ["'=1+1", "'+1", "'-1", "'@x", r"\x09=1", r"\x0d=1", "'\uff1d1", r"a\x0a=1", 'a",=1', ""]
     assert read == [shown, ["-1", "-1.5"]]
+
+
+def test_a_path_in_a_command_is_not_an_option() -> None:
+    assert command_line("resume", Path("-a b"), "--devices", 2) == "isopix resume './-a b' --devices 2"
 
 
 def test_durations() -> None:

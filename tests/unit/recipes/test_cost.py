@@ -5,6 +5,7 @@ import torch
 from torch import Tensor
 
 from isopix.core import device
+from isopix.core.choices import MFU
 from isopix.core.random import generator
 from isopix.objectives.base import PretrainModel
 from isopix.recipes import cost, registry
@@ -176,6 +177,8 @@ def test_plans_are_the_strategies_with_the_fewest_chunks_that_fit() -> None:
         assert each.fits == (each.memory.total <= 0.8 * 16e9)
     assert [each.fits for each in plans] == [False, False, True, True]
     assert plans[1].hours > plans[0].hours == plans[2].hours
+    half = parallel_plans(recipe, "8 x v100-16gb", ["igpt.l"], mfu=MFU / 2)
+    assert [each.hours for each in half] == [2 * each.hours for each in plans]
     assert plans[3].memory.weights == plans[0].memory.weights / 8
     assert plans[3].command.startswith("isopix pretrain igpt.l parallel=fsdp recompute=true ")
     assert plans[3].command.endswith(" --out RUN --devices 8")

@@ -128,3 +128,4 @@ def test_the_held_out_loss_is_of_test_then_of_validation(tmp_path: Path) -> None
     assert "top neighbor" in report_page({"run": read_run(run)}).html()
     assert (again := held_out_loss(read_run(run))) is not None
     assert (again.nats, again.split) == (1.9, "validation")
+    assert "validation loss" in summary_rows({"run": read_run(run)})[0].description

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import isopix
+from isopix.data.dataset import DataConfig, load_dataset
 from isopix.probing.results import LowDataResult
 from tests.tiny_runs import CPU, Copy
 
@@ -38,12 +39,26 @@ def test_settings_are_those_of_the_method_and_others_are_another_file(copy_of: C
     assert isopix.probe(run, *words, method="knn", **CPU).path == found.path
 
 
+def test_settings_of_the_data_apply_to_every_measurement(copy_of: Copy, photos: Path) -> None:
+    run, options = copy_of("ar", "run"), {"data": photos, "split": "validation", "pictures": 0, **CPU}
+    few, many = (isopix.neighbors(run, f"holdout={share}", **options).num_images for share in (0.1, 0.4))
+    assert few < many
+    with pytest.raises(ValueError, match="this model reads 8 x 8"):
+        isopix.evaluate(run, "rows=16", data=photos, **CPU)
+    with pytest.raises(ValueError, match="'rows=8' needs a dataset by name or path"):
+        isopix.evaluate(run, "rows=8", data=load_dataset(DataConfig(rows=8, cols=8)), **CPU)
+
+
 def test_a_setting_of_the_data_names_its_labels(copy_of: Copy, photos: Path) -> None:
     lines = [f"{each.name},{'odd' if int(each.stem) % 2 else 'even'}" for each in photos.glob("[01]*.png")]
     (photos / "metadata.csv").write_text("\n".join(["file_name,parity", *lines, "copy.png,odd"]))
     run, words = copy_of("ar", "run"), ["data.label_column=parity", "data.holdout=0.3"]
     found = isopix.probe(run, *words, data=photos, **RIDGE)
     assert "2 classes" in str(found)
+    assert (
+        isopix.probe(run, *words, labels=[1], subsets=1, data=photos, **RIDGE).measurement.classes["test"]
+        == 2
+    )
     with pytest.raises(ValueError, match=r"probe needs labels; .*data.label_column=NAME"):
         isopix.probe(run, "data.holdout=0.3", data=photos, **RIDGE)
 
