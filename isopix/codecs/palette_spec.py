@@ -71,7 +71,7 @@ def check_palette_path(path: Path) -> None:
 def read_palette(path: Path, value_range: ValueRange | None = None) -> PaletteFile:
     """Read isopix's `.npz`, or any array [K 3]; `value_range` of OpenAI's file need not be stated."""
     arrays = read_arrays(path)
-    with naming(f"palette file {path}"):
+    with naming(str(path)):
         return _own(arrays, value_range) if "fingerprint" in arrays else _foreign(path, arrays, value_range)
 
 

@@ -1,4 +1,4 @@
-"""Costs of a recipe, and results of `recipe` and `plan`, without PyTorch."""
+"""Costs of a recipe, and results of `show` and `plan`, without PyTorch."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -25,6 +25,7 @@ REFUSED = [
     "palette zzz",
     "palette gray.npz --colors 4",
     "palette gray.npz --limit 4",
+    f"{NEW} --palette gray.npy",
     "sample r --cuont=3",
     "sample r --num-samples 4",
     "sample",

@@ -146,7 +146,7 @@ def _palette_beside(path: Path) -> Path | None:
 
 def _color_table(path: Path) -> ColorTable:
     arrays = read_arrays(path)
-    with naming(f"palette file {path}"):
+    with naming(str(path)):
         colors = arrays["" if "" in arrays else "colors"].astype(np.float64)
         if "" in arrays:
             colors = (colors + 1) * 127.5
