@@ -77,11 +77,10 @@ def test_openai_palette_decodes_as_their_code_does(real_data: Path) -> None:
     assert decoded[283, 0] == 97
 
 
-@pytest.mark.parametrize("size", [2, 7])
-def test_the_counts_of_a_palette_are_those_of_a_search_over_all_colors(size: int) -> None:
-    colors = (spread(size) * 4096).round() / 4096  # exact in fixed point
+def test_the_counts_of_a_palette_are_those_of_a_search_over_all_colors() -> None:
+    colors = (spread(2) * 4096).round() / 4096  # exact in fixed point
     parts = np.square(np.arange(256) - colors.double().numpy()[:, :, None])  # exact, and so are their sums
     squared = [red[:, None, None] + green[:, None] + blue for red, green, blue in parts]
-    expected = np.bincount(np.argmin(squared, axis=0).ravel(), minlength=size)
+    expected = np.bincount(np.argmin(squared, axis=0).ravel(), minlength=2)
     assert Palette(colors, GRID).values_per_code().tolist() == expected.tolist()
     assert Bytes(GRID).values_per_code().tolist() == [1] * 256
