@@ -78,8 +78,9 @@ def test_a_command_runs_without_standard_streams() -> None:
     words = ["sh", "-c", 'exec "$@" <&- >&-', "sh", *ISOPIX, "--help"]
     done = subprocess.run(words, capture_output=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
-    silent = ["sh", "-c", 'exec "$@" 2>&-', "sh", *ISOPIX, "show", "nothing"]
-    assert subprocess.run(silent, check=False).returncode == 2
+    for stream in ("&-", FULL):
+        silent = ["sh", "-c", f'exec "$@" 2>{stream}', "sh", *ISOPIX, "show", "nothing"]
+        assert subprocess.run(silent, check=False).returncode == 2
 
 
 def test_the_completion_of_a_shell_has_commands_options_and_choices(
