@@ -93,11 +93,11 @@ def _(error: UnusedCliTokensError) -> str:
 
 @format_error.register
 def _(error: CoercionError) -> str:
-    if error.token and error.token.keyword:
-        try:
-            validated(error.token.keyword, error.target_type, error.token.value)
-        except ValueError as refused:  # in the words of settings
-            return str(refused)
+    assert error.token
+    try:
+        validated(error.token.keyword or "value", error.target_type, error.token.value)
+    except ValueError as refused:  # in the words of settings
+        return str(refused)
     return " ".join(str(error).split())
 
 

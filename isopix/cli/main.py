@@ -60,9 +60,8 @@ def command_app() -> App:
     no_empty = Parameter(negative_iterable=())  # for each command, as the app's is not in the documentation
     for title, words in COMMANDS.items():
         panel = Group.create_ordered(title, sort_key=0)
-        for place, word in enumerate(words):
-            command = _command(VERBS[word])
-            app.command(command, name=word, group=panel, sort_key=place, default_parameter=no_empty)
+        for n, word in enumerate(words):
+            app.command(_command(VERBS[word]), name=word, group=panel, sort_key=n, default_parameter=no_empty)
     app.register_install_completion_command(help="Install completion of commands and options in your shell.")
     return app
 
@@ -185,7 +184,3 @@ def print_result(result: Result, *, json: bool) -> None:
             show_table(table)
         for line in result.notes():
             say_wrapped(line)
-
-
-if __name__ == "__main__":
-    main()

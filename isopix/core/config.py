@@ -33,6 +33,12 @@ def config(cls: type[T]) -> type[T]:
     return dataclasses.dataclass(frozen=True, kw_only=True)(cls)
 
 
+def changed(settings: Any) -> list[str]:
+    """Return the names of the settings that are not their defaults."""
+    fields = dataclasses.fields(settings)
+    return [each.name for each in fields if getattr(settings, each.name) != each.default]
+
+
 def to_dict(settings: object) -> dict[str, Any]:
     """Return settings as nested plain values, ready for JSON; those of a part start with its `kind`."""
     assert dataclasses.is_dataclass(settings), settings

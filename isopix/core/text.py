@@ -176,8 +176,7 @@ def naming(file: str) -> Iterator[None]:
 
 def command_line(*words: object) -> str:
     """Return `isopix` and these words, quoted for a shell: isopix probe 'my run'."""
-    options = [isinstance(each, Path) and str(each).startswith("-") for each in words]
-    given = [f"./{each}" if option else str(each) for each, option in zip(words, options, strict=True)]
+    given = [f"./{each}" if isinstance(each, Path) and str(each)[0] == "-" else str(each) for each in words]
     return shlex.join(["isopix", *given])
 
 

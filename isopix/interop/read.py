@@ -1,11 +1,11 @@
 """Models of other libraries, of the kind that their files state."""
 
-from dataclasses import fields
 from pathlib import Path
 
 from pydantic import BaseModel
 
 from isopix.codecs.palette_spec import read_palette
+from isopix.core.config import changed
 from isopix.core.files import read_regular
 from isopix.core.types import Grid
 from isopix.interop.config import ImportConfig
@@ -41,8 +41,7 @@ def read_model(path: Path, config: ImportConfig) -> ImportedModel:
         kind = "timm" if stated.architecture else stated.model_type
     if kind not in SETTINGS:
         raise ValueError(f"kind of model is {kind!r:.100}; allowed: {', '.join(SETTINGS)}")
-    given = [each.name for each in fields(config) if getattr(config, each.name) != each.default]
-    if others := [name for name in given if name not in SETTINGS[kind]]:
+    if others := [name for name in changed(config) if name not in SETTINGS[kind]]:
         allowed = ", ".join(SETTINGS[kind]) or "none"
         raise ValueError(f"{others[0]} is not for a model of kind {kind}; allowed: {allowed}")
     colors = None if config.palette is None else read_palette(config.palette).colors

@@ -23,7 +23,8 @@ class ImportResult(Result):
     classes: tuple[str, ...] = ()
 
     def tables(self) -> list[Table]:
-        rows = [("loaded", self.tensors), *_skipped(self.skipped)]
+        rows = [("loaded", self.tensors)]
+        rows += [(f"skipped, {rule}", count) for rule, count in self.skipped.items()]
         if self.rounded:
             rows.append(("rounded from float64 to float32", self.rounded))
         rows_cols = "×".join(map(str, self.image_size))
@@ -47,13 +48,9 @@ class ExportResult(Result):
     url: str = ""
 
     def tables(self) -> list[Table]:
-        rows = _skipped(self.skipped)
-        return [Table("Tensors left out", ["tensors", "number"], rows)] if rows else []
+        table = Table("Tensors left out", ["tensors", "number"], list(self.skipped.items()))
+        return [table] if self.skipped else []
 
     def notes(self) -> list[str]:
         published = [f"published: {self.url}"] if self.url else []
         return [*super().notes(), *published, f"step {self.step:,}; load with: {self.load_with}"]
-
-
-def _skipped(skipped: Mapping[str, int]) -> list[tuple[str, int]]:
-    return [(f"skipped, {rule}", count) for rule, count in skipped.items()]

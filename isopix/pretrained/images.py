@@ -193,8 +193,7 @@ def compared_images(
     """Return the splits with images, all names, and the dataset. Raises ValueError without any image."""
     holdout = None if split else 0.0  # one split, if it has one
     whole = opened_images(loaded, data, holdout=holdout, settings=settings)
-    dataset = sample_of_each(whole, limit)
-    dataset = replace(dataset, seen_known=loaded.seen_known)
+    dataset = replace(sample_of_each(whole, limit), seen_known=loaded.seen_known)
     splits = {name: getattr(dataset, name) for name in ([split] if split else SPLIT_NAMES)}
     splits = {name: each for name, each in splits.items() if len(each)}
     if not splits:

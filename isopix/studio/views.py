@@ -86,14 +86,10 @@ def completion_frames(
     tiles = [Tile(pixels_of(image), "original"), Tile(pixels_of(seen), "visible part")]
     for step in run.model.complete_steps(image, mask=mask, **given):
         made = [
-            Tile(pixels_of(each[None]), _format_nats(nats) if step.done == step.total else "")
-            for each, nats in zip(step.images[0], step.log_likelihood[0], strict=True)
+            Tile(pixels_of(each[None]), f"{nats:,.1f} nats".replace("-", "−") * (step.done == step.total))
+            for each, nats in zip(step.images[0], step.log_likelihood[0].tolist(), strict=True)
         ]
         yield CompletionFrame([*tiles, *made], step.done, step.total, note)
-
-
-def _format_nats(nats: Tensor) -> str:
-    return f"{float(nats):,.1f} nats".replace("-", "\N{MINUS SIGN}")
 
 
 NUM_NEIGHBORS = 8

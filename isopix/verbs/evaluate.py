@@ -64,9 +64,9 @@ def evaluate(
             result = _classified(loaded, path, images, mask_ensemble, seed, chosen)
         else:
             result = _loss(loaded, path, images, seed, precision or "fp32")
-    return (
-        result if folder is None else result.saved(result.named(folder.evaluations, loaded.step, images.name))
-    )
+    if folder is None:
+        return result
+    return result.saved(result.named(folder.evaluations, loaded.step, images.name))
 
 
 def _classified(

@@ -1,11 +1,12 @@
 """`isopix probe`: linear probes of every layer, of all labels or of few."""
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING
 
 from isopix.core import ranks
+from isopix.core.config import changed
 from isopix.core.verb import Flat, verb
 from isopix.probing.config import FewLabelsConfig, ProbeConfig
 from isopix.probing.results import LowDataResult, ProbeResult
@@ -80,11 +81,10 @@ def probe(
 
 
 def _check_options(config: ProbeConfig, few: FewLabelsConfig) -> None:
-    pairs = [(part, each) for part in (config, few) for each in fields(part)]
-    changed = [each.name for part, each in pairs if getattr(part, each.name) != each.default]
-    wrong = OF_ALL_LABELS if few.labels else [each.name for each in fields(few)]
-    for name in (each for each in changed if each in wrong):
-        raise ValueError(f"{name} {'does not go with' if few.labels else 'needs'} labels")
+    if few.labels and (wrong := [name for name in changed(config) if name in OF_ALL_LABELS]):
+        raise ValueError(f"{wrong[0]} does not go with labels")
+    if not few.labels and (wrong := changed(few)):
+        raise ValueError(f"{wrong[0]} needs labels")
     if few.labels and ranks.num_ranks() > 1:
         raise ValueError("labels is for a single process")
 

@@ -1,14 +1,13 @@
 """`isopix reproduce`: train and compare networks, as the papers did."""
 
 from collections.abc import Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
 from isopix.core.choices import MFU, Count
-from isopix.core.config import config
+from isopix.core.config import changed, config
 from isopix.core.verb import VERBS, Flat, verb
 from isopix.studies.inductive_bias.results import StudyResult
 from isopix.studies.results import PlannedTrial, ReproductionPlan, ReproductionResult
@@ -51,10 +50,6 @@ class ReproduceConfig:
     report_only: bool = False
     """Write the figures and the page of a study from existing results; do not train."""
 
-    def given(self) -> list[str]:
-        """Return the names of the options that are not their defaults."""
-        return [each.name for each in fields(self) if getattr(self, each.name) != each.default]
-
 
 DEFAULT_REPRODUCE = ReproduceConfig()
 OF_TABLES = ("pretrain_data", "pretrained")
@@ -79,7 +74,7 @@ def reproduce(
 
     found = None if protocol == STUDY else find_protocol(protocol)
     foreign, owner = (OF_STUDY, STUDY) if found else (OF_TABLES, "the other protocols")
-    if wrong := [name for name in config.given() if name in foreign]:
+    if wrong := [name for name in changed(config) if name in foreign]:
         raise ValueError(f"{wrong[0]} is an option of {owner}, not of {protocol}")
     if config.out is None and not config.plan:
         raise ValueError("out is missing: the folder of trials and results")
@@ -116,7 +111,7 @@ def _study(
     from isopix.studies.papers.protocol import STUDY, absolute
 
     if config.report_only:
-        others = [each for each in config.given() if each not in ("out", "report_only")]
+        others = [each for each in changed(config) if each not in ("out", "report_only")]
         if others := others + ["settings"] * bool(settings):
             raise ValueError(f"report_only writes the study as it is; leave out {', '.join(others)}")
         return write_up(Study.open(out))

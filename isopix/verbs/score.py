@@ -7,17 +7,8 @@ from isopix.analysis.results import AnalysisResult, NeighborsResult, ScoreResult
 from isopix.core import choices
 from isopix.core.choices import Count, NonNegative, Range
 from isopix.core.verb import verb
-from isopix.verbs.options import (
-    DataLike,
-    DataSettings,
-    DeviceLike,
-    FullPrecision,
-    Limit,
-    OtherImages,
-    RunLike,
-    Seed,
-    Split,
-)
+from isopix.verbs import options
+from isopix.verbs.options import DataLike, DeviceLike, FullPrecision, Limit, OtherImages, RunLike, Seed, Split
 
 Against = Annotated[DataLike | None, "Second dataset: AUROC of every score between the two datasets."]
 Out = Annotated[Path | None, "Folder of the results. Default: a folder of the run."]
@@ -99,7 +90,7 @@ Pictures = Annotated[NonNegative, "Number of pairs and of outliers to draw; 0 fo
 @verb()
 def neighbors(
     run: RunLike,
-    *settings: DataSettings,
+    *settings: options.DataSettings,
     data: OtherImages = None,
     split: Splits = None,
     limit: Limit = None,

@@ -33,17 +33,14 @@ def _bert(recipe: Recipe) -> Recipe:
     return recipe.updated(name=f"{recipe.name}, BERT", objective=Masked())
 
 
-def _at_48(recipe: Recipe) -> Recipe:
-    """Table 5: iGPT-L at 48x48 is trained with another learning rate."""
-    return recipe.updated(data=replace(recipe.data, rows=48, cols=48), optimizer=Adam(lr=0.01))
-
-
+LARGE = igpt.l()
+AT_48 = LARGE.updated(data=replace(LARGE.data, rows=48, cols=48), optimizer=Adam(lr=0.01))  # table 5
 # The networks by name, at each scale: tiny, small and paper.
 NETWORKS = {
     "igpt-s": (_tiny(2, 32), _small(2, 64), igpt.s()),
     "igpt-m": (_tiny(3, 48), _small(3, 96), igpt.m()),
-    "igpt-l": (_tiny(4, 64), _small(4, 128), igpt.l()),
-    "igpt-l-48": (_tiny(4, 64, 16), _small(4, 128, 40), _at_48(igpt.l())),
+    "igpt-l": (_tiny(4, 64), _small(4, 128), LARGE),
+    "igpt-l-48": (_tiny(4, 64, 16), _small(4, 128, 40), AT_48),
     "igpt-xl": (_tiny(5, 96, 18), _small(5, 192, 48), igpt.xl()),
 }
 NETWORKS["igpt-l-bert"] = (_bert(_tiny(4, 64)), _bert(_small(4, 128)), igpt.l_bert())
