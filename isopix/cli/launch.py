@@ -63,8 +63,9 @@ def launch_ranks(count: int | None, device: str) -> None:
 
     from isopix.core.device import available_cores, list_devices, select_device  # noqa: PLC0415
 
-    available = len(list_devices(device))
-    if select_device(device).type != "cpu" and count > available:
+    on_cpu = select_device(device).type == "cpu"
+    available = available_cores() if on_cpu else len(list_devices(device))
+    if count > available:
         raise ValueError(f"devices is {count}; available with device {device}: {available}")
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, available_cores() // count)))
     listener = socket.create_server((HOST, 0))  # that of the store would accept other machines

@@ -184,7 +184,3 @@ def print_result(result: Result, *, json: bool) -> None:
             show_table(table)
         for line in result.notes():
             say_wrapped(line)
-
-
-if __name__ == "__main__":
-    main()

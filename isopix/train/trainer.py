@@ -125,6 +125,7 @@ class Trainer:
                 self.stopped = self.stopped or self._agree()[0]  # early stopping
             if (saves or last or self.stopped) and not self._recover(whole=True):
                 self._save()
+                self.stopped = self.stopped or agree([self.callbacks.should_stop()])[0]  # asked meanwhile
 
     def _train_step(self) -> tuple[Mapping[str, Scalar], float]:
         config, batches = self.config, self.batches

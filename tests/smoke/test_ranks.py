@@ -146,6 +146,7 @@ def test_two_ranks_train_what_one_does_and_each_resumes_the_other(alone: Path, t
     ("words", "expected"),
     [
         (["--devices", "0"], "devices is 0; allowed: 1 or more"),
+        (["--devices", "10000"], "devices is 10000; available with device auto: "),
         (["--devices", "2", "data.source=nowhere"], "no file or folder 'nowhere'"),
     ],
 )

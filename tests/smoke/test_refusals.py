@@ -21,7 +21,6 @@ READERS = (
 REFUSED = [
     # Commands, arguments and options.
     "smaple r",
-    "recipe list",
     "palette zzz",
     "palette gray.npz --colors 4",
     "palette gray.npz --limit 4",

@@ -142,12 +142,15 @@ def test_images_per_second_leave_out_evaluations_and_checkpoints(
 
 
 def test_a_stop_is_logged_and_saved_but_not_evaluated() -> None:
-    asked = iter([False] * 6 + [True])  # at the start, once a step, and after the evaluation of step 3
+    # At the start, once a step, after the evaluation of step 3, and after the checkpoint of step 4.
+    asked = iter([False] * 7 + [True])
     run = Run(RHYTHM, stop=lambda: next(asked))
     assert run.reached == 5
     assert run.steps("train") == [2, 4, 5]
     assert run.steps("evaluation") == [0, 3]
     assert run.saved == [0, 4, 5]
+    asked = iter([False] * 6 + [True])
+    assert Run(RHYTHM, stop=lambda: next(asked)).saved == [0, 4]
 
 
 def test_bf16_reaches_training_and_evaluation_and_loss_stays_float32() -> None:
