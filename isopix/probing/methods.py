@@ -155,7 +155,8 @@ def _check_convergence(fits: LinearFits, first_layer: int) -> None:
     for index in torch.nonzero(~fits.converged[:, 0]).flatten().tolist():
         raise RuntimeError(
             f"layer {first_layer + index}: the fit with L2 penalty {fits.l2[index, 0]:.3g} did not converge: "
-            f"gradient norm {fits.grad_norms[index, 0]:.3g} after {fits.iterations[index, 0]} iterations"
+            f"gradient norm {fits.grad_norms[index, 0]:.3g} after {fits.iterations[index, 0]} iterations; "
+            "--method ridge needs none"
         )
 
 
