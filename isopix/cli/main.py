@@ -4,6 +4,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial, wraps
 from pathlib import Path
 from types import UnionType
@@ -102,7 +103,8 @@ def _exit(error: BaseException, message: str, code: int) -> None:
     if os.environ.get("ISOPIX_DEBUG"):
         raise error
     first = next(iter(message.strip().splitlines()), type(error).__name__)
-    warn(f"isopix: {printable(launch.of_rank(final_paths(first)))}")
+    with suppress(OSError):  # standard error is full
+        warn(f"isopix: {printable(launch.of_rank(final_paths(first)))}")
     ranks.end_process(code)
     sys.exit(code)
 
@@ -162,9 +164,7 @@ def _typed(hint: Any) -> Any:
         return Annotated[_typed(inner), *described] if described else _typed(inner)
     if get_origin(hint) in (Union, UnionType):
         inner = [each for each in get_args(hint) if get_origin(each) is not os.PathLike]
-        members = [
-            _typed(each) for each in inner if each is not object and not getattr(each, "_is_protocol", False)
-        ]
+        members = [_typed(each) for each in inner if not getattr(each, "_is_protocol", each is object)]
         if str in members:  # which stands for other values, such as "8,16" for two numbers
             members = [each for each in members if get_origin(each) is not tuple]
         return Union[tuple(members)]  # noqa: UP007

@@ -247,12 +247,13 @@ def results_folder(out: Path | None, run: RunFolder | None, name: str) -> Path |
     return path
 
 
-def save_picture(result: P, folder: RunFolder | None, name: str) -> P:
-    """Write the picture of a result and its record to the `samples` folder of a run, if there is one."""
-    if folder is None:
+def save_picture(result: P, folder: RunFolder | None, out: Path | None, name: str) -> P:
+    """Write the picture of a result and its record to a file or folder `out`, else to the run's, if any."""
+    place = out or (None if folder is None else folder.samples)
+    if place is None:
         return result
-    path = result.named(folder.samples, result.step, name).with_suffix(".png")
-    path.parent.mkdir(exist_ok=True)
+    path = place if place.suffix else result.named(place, result.step, name).with_suffix(".png")
+    path.parent.mkdir(parents=True, exist_ok=True)
     replace_file(path, png_bytes(result.picture))
     return result.saved(path)
 

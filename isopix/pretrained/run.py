@@ -126,21 +126,33 @@ def require_writable(path: Path) -> None:
 
 @contextmanager
 def open_run(
-    source: RunLike, device: DeviceLike, *, writes: str = "", verb: GenerationVerb | None = None
+    source: RunLike,
+    device: DeviceLike,
+    *,
+    writes: str = "",
+    verb: GenerationVerb | None = None,
+    out: Path | None = None,
 ) -> Iterator[tuple[RunFolder | None, PretrainedModel]]:
-    """Yield the folder, None for a model, and the newest intact network of a run, in evaluation mode."""
+    """Yield the folder and the newest intact network of a run, in evaluation mode.
+
+    There is no folder for a model, nor where results go to `out`.
+    """
+    if out is not None:
+        if out.suffix not in ("", ".png"):
+            raise ValueError(f"out is {out}; allowed: FILE.png or a folder")
+        require_writable(out.parent if out.suffix else out)
     if isinstance(source, PretrainedModel):
         with evaluation_mode(source):
             yield None, source
     else:
         path = find_model(Path(source))
         folder = RunFolder.open(path)
-        if writes and path == Path(source):
+        if writes and not out and path == Path(source):
             require_writable(own_folder(folder.path, writes))
         model = PretrainedModel(load_network(path, device))
         if verb:
             model.require(verb)
-        yield run_folder(source), model  # of a model of the package the copy
+        yield (None if out else run_folder(source)), model  # of a model of the package the copy
 
 
 def default_precision(source: RunLike, model: PretrainedModel) -> Precision:

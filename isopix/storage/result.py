@@ -185,7 +185,8 @@ class Result:
 
     def named(self, folder: Path, step: int, data: str) -> Path:
         """Return the path of the record in a folder, which the same call on the same images replaces."""
-        given = {key: value for key, value in self.call["arguments"].items() if key not in ("run", "device")}
+        others = ("run", "out", "device")
+        given = {key: each for key, each in self.call["arguments"].items() if key not in others}
         measured = self.measurement and (self.measurement.images_hash, self.measurement.fitted_hash)
         suffix = settings_hash({**given, "measured": measured})
         return folder / f"{self.call['verb']}-{step:08d}-{data}-{suffix}.json"

@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
@@ -11,6 +12,9 @@ from isopix.core.verb import Flat, verb
 from isopix.generate import results
 from isopix.verbs.options import Count, DeviceLike, Limit, OtherImages, RunLike, Seed, Split
 
+Picture = Annotated[
+    Path | None, "Picture to write, FILE.png, or a folder for it. Default: the run's `samples` folder."
+]
 Nearest = Annotated[bool, "Show each sample beside the nearest training image."]
 
 
@@ -22,6 +26,7 @@ def sample(
     sampling: Flat[results.SamplingConfig] = results.DEFAULT_SAMPLING,
     seed: Seed = 0,
     nearest: Nearest = False,
+    out: Picture = None,
     device: DeviceLike = "auto",
 ) -> results.SampleResult:
     """Sample images from an autoregressive run, pixel by pixel; image i is a function of the seed and i.
@@ -32,7 +37,7 @@ def sample(
     from isopix.pretrained.images import nearest_training, save_picture
     from isopix.pretrained.run import open_run
 
-    with open_run(run, device, writes="samples", verb="sample") as (folder, model):
+    with open_run(run, device, writes="samples", verb="sample", out=out) as (folder, model):
         images = model.sample(count, sampling=sampling, seed=seed)
         distances, others = nearest_training(model.loaded, images) if nearest else (None, None)
     result = results.SampleResult(
@@ -47,7 +52,7 @@ def sample(
         if others is None
         else side_by_side({"sample": [images], "nearest": [others]}),
     )
-    return save_picture(result, folder, f"seed{seed}")
+    return save_picture(result, folder, out, f"seed{seed}")
 
 
 if TYPE_CHECKING:
@@ -86,6 +91,7 @@ def complete(
     sampling: Flat[results.SamplingConfig] = results.DEFAULT_SAMPLING,
     limit: Limit = None,
     seed: Seed = 0,
+    out: Picture = None,
     device: DeviceLike = "auto",
 ) -> results.CompletionResult:
     """Fill in masked parts of images several times, and print how likely each completion is.
@@ -103,7 +109,7 @@ def complete(
     from isopix.pretrained.images import prompt_images, save_picture
     from isopix.pretrained.run import open_run
 
-    with open_run(run, device, writes="samples", verb="complete") as (folder, model):
+    with open_run(run, device, writes="samples", verb="complete", out=out) as (folder, model):
         model.require("complete")
         codec, step = model.network.codec, model.loaded.step
         chosen = masks.chosen_mask(codec, rows=rows, mask=mask)
@@ -130,7 +136,7 @@ def complete(
         hidden=found.mask,
         picture=side_by_side({**shown, "completion" + "s" * (each > 1): made}, found.mask),
     )
-    return save_picture(result, folder, f"{masks.mask_name(chosen)}-{result.mask_hash}-seed{seed}")
+    return save_picture(result, folder, out, f"{masks.mask_name(chosen)}-{result.mask_hash}-seed{seed}")
 
 
 @verb()
@@ -143,6 +149,7 @@ def reconstruct(
     count: FirstImages = None,
     limit: Limit = None,
     seed: Seed = 0,
+    out: Picture = None,
     device: DeviceLike = "auto",
 ) -> results.ReconstructionResult:
     """Mask pixels or patches as in training and fill them in with the predictions of a masked run.
@@ -155,7 +162,7 @@ def reconstruct(
     from isopix.pretrained.images import prompt_images, save_picture
     from isopix.pretrained.run import open_run
 
-    with open_run(run, device, writes="samples", verb="reconstruct") as (folder, model):
+    with open_run(run, device, writes="samples", verb="reconstruct", out=out) as (folder, model):
         model.require("reconstruct")
         inputs, measured = prompt_images(model.loaded, images, data, split, count, limit)
         found = model.reconstruct(inputs, seed=seed)
@@ -169,4 +176,4 @@ def reconstruct(
         reconstruction=found,
         picture=reconstruction_grid(found.original, found.pixel_mask, predictions, found.target),
     )
-    return save_picture(result, folder, f"seed{seed}")
+    return save_picture(result, folder, out, f"seed{seed}")

@@ -80,6 +80,8 @@ OPTIONS = [  # of commands whose options `test_options` does not change
     "probe ar --method sgd iterations=30 batch_size=7 lr_grid=[0.1] momentum=0.5",
     "probe ar --labels 2 --subsets 1 --layer 1 --pool flatten --features residual --no-start-token",
     "probe ar --labels 2 --subsets 1 --method ridge --limit 40 --finetune-steps 1",
+    "sample ar -n 2 --out own.png",
+    "complete ar -n 2 --each 1 --out new/pictures",
     "list protocols",
     "palette levels.npy --out wide.npz --range -2 2",
     "report ar bert tuned --out three.html",

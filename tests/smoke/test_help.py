@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from isopix.studies.claims import ORDER
+from isopix.cli.main import COMMANDS
 from isopix.verbs import VERBS
 from tests.smoke.conftest import Run, done
 
@@ -19,7 +19,7 @@ WRONG = ["--version", "nope", "sample", "sample run --nope", "sample run -n 0"]
 
 # One process shows every page as a process per page would: only isopix.cli.main is imported again.
 SHOW = """
-import contextlib, io, json, runpy, sys
+import contextlib, importlib, io, json, sys
 calls, heavy = map(json.loads, sys.argv[1:])
 pages = []
 for words in calls:
@@ -28,7 +28,7 @@ for words in calls:
     pages.append(io.StringIO())
     with contextlib.redirect_stdout(pages[-1]), contextlib.redirect_stderr(pages[-1]):
         with contextlib.suppress(SystemExit):
-            runpy.run_module("isopix.cli.main", run_name="__main__")
+            importlib.import_module("isopix.cli.main").main()
 print(json.dumps([[page.getvalue() for page in pages], [name for name in heavy if name in sys.modules]]))
 """
 
@@ -45,7 +45,8 @@ def test_help_is_in_order_and_loads_no_heavy_module() -> None:
     pages, loaded = json.loads(done.stdout)
     assert loaded == []
     words = [line.split()[1] for line in pages[0].splitlines() if line.startswith("│ ") and line[2] != " "]
-    assert words[: len(ORDER.split())] == ORDER.split()
+    order = [word for panel in COMMANDS.values() for word in panel]
+    assert (words[: len(order)], {*order}) == (order, {*VERBS})
     for word, page in zip(VERBS, pages[1:], strict=False):
         assert f"Example: isopix {word}" in page
 
@@ -78,8 +79,9 @@ def test_a_command_runs_without_standard_streams() -> None:
     words = ["sh", "-c", 'exec "$@" <&- >&-', "sh", *ISOPIX, "--help"]
     done = subprocess.run(words, capture_output=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
-    silent = ["sh", "-c", 'exec "$@" 2>&-', "sh", *ISOPIX, "show", "nothing"]
-    assert subprocess.run(silent, check=False).returncode == 2
+    for stream in ("&-", FULL):
+        silent = ["sh", "-c", f'exec "$@" 2>{stream}', "sh", *ISOPIX, "show", "nothing"]
+        assert subprocess.run(silent, check=False).returncode == 2
 
 
 def test_the_completion_of_a_shell_has_commands_options_and_choices(

@@ -91,6 +91,7 @@ REFUSED = [
     "sample bert",
     "complete ar --rows 0",
     "evaluate ar --mask-ensemble 1",
+    "sample ar --out picture.jpg",
     "probe ar --mask-ensemble 5",
     "probe ar --concat 5 --layer 1",
     "probe ar --layer 7",

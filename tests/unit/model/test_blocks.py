@@ -90,21 +90,14 @@ def test_a_mixer_block_is_the_papers_equations(causal: bool, units: int | None) 
     assert spec.flops(GRID, WIDTH, causal) == 2 * WIDTH * weights + 2 * 2 * N * 2 * WIDTH**2
 
 
-def study(heads: int, expansion: int) -> TransformerSpec:
-    mlp = TwoLayerMLPSpec(expansion=expansion)
-    return TransformerSpec(heads=heads, attention_bias=True, norm=LayerNormSpec(), mlp=mlp)
-
-
 def published() -> Iterator[tuple[BlockSpec, bool, int, int]]:
-    """Parameters of a block of width 128 and FLOPs per position of 32 x 32, of the study of inductive biases;
-    a causal convolution has five of nine taps.
+    """Parameters of a block of width 128 and FLOPs per position of 32 x 32, where no recipe of the study of
+    inductive biases has it; a causal convolution has five of nine taps.
     """
-    yield ConvolutionSpec(), False, 295_680, 589_824
     yield ConvolutionSpec(), True, 2 * (5 * 128**2 + 128) + 4 * 128, 2 * 2 * 5 * 128**2
-    yield MixerSpec(), False, 2_132_736, 589_824
     for heads in (1, 4):
-        yield study(heads, 1), False, 99_584, 720_896
-        yield study(heads, 4), False, 198_272, 917_504
+        block = TransformerSpec(heads=heads, attention_bias=True, norm=LayerNormSpec(), mlp=TwoLayerMLPSpec())
+        yield block, False, 198_272, 917_504
     yield AxialSpec(heads=2), False, 2 * (12 * 128**2 + 13 * 128), 2 * 2 * 12 * 128**2 + 2 * 4 * 32 * 128
 
 

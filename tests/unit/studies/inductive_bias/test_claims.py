@@ -135,23 +135,6 @@ def test_test_images_choose_no_layer_and_no_network() -> None:
     assert made.results()["d"].contrasts[1].values == pytest.approx([10, 10, 10])
 
 
-def test_the_best_of_more_networks_is_not_better_by_that_alone() -> None:
-    """Eighteen networks without pix2vec against nine with it, all equal but for noise: no bias."""
-    differences = []
-    for number in range(60):
-        draw = np.random.default_rng(number)
-        noisy = [
-            trial(cell, seed, 4 + draw.normal(), probed(flat(0.5 + 0.05 * draw.normal(), cell[2])))
-            for seed in range(4)
-            for cell in CELLS
-        ]
-        loss, accuracy = World(noisy).results()["d"].contrasts
-        differences.append((loss.mean, accuracy.mean))
-    means = np.array(differences).mean(0)
-    errors = np.array(differences).std(0) / math.sqrt(60)
-    assert (np.abs(means) < 3 * errors).all()
-
-
 def test_a_correlation_is_shown_within_each_block_and_judged_over_all() -> None:
     """Simpson's paradox: over all networks accuracy falls with the loss, within each block it rises."""
     made = world(
