@@ -47,11 +47,11 @@ def test_a_stop_saves_and_resume_continues(
     run: TrainingResult, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     words = [*TINY, "checkpoint_every=1", "evaluate_every=4"]  # a step is recorded during the next one
-    with pytest.raises(isopix.Interrupted, match="stopped at step 3 and saved") as caught:
+    with pytest.raises(isopix.Interrupted, match="stopped at step 2 and saved") as caught:
         isopix.pretrain("igpt.digits", *words, out=tmp_path / "run", limit=LIMIT, **CPU)
     stopped = caught.value.result
-    assert (stopped.step, stopped.finished, stopped.losses) == (3, False, {})  # validation was at step 0
-    assert f"stopped and saved at step 3; resume with: isopix resume {stopped.path}" in repr(stopped)
+    assert (stopped.step, stopped.finished, stopped.losses) == (2, False, {})  # validation was at step 0
+    assert f"stopped and saved at step 2; resume with: isopix resume {stopped.path}" in repr(stopped)
     assert isopix.resume(stopped, **CPU).finished
     assert "nothing is left to train" not in caplog.text
     assert isopix.resume(stopped, **CPU).finished
