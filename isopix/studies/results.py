@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from statistics import mean
 from typing import Any, Literal
 
-from isopix.core.text import Table, count_of
+from isopix.core.text import Table, count_of, spell_duration
 from isopix.recipes.published import TableRow
 from isopix.storage.result import Measurement, Result
 
@@ -153,7 +153,8 @@ class ReproductionPlan(Result):
         return [Table(f"Trials of {self.protocol}", ["trial", "trainings", "training FLOPs"], rows)]
 
     def notes(self) -> list[str]:
-        text = f"total: {self.hours:,.3g} hours of one A100 at {self.mfu:.0%} of its bf16 peak"
+        time = spell_duration(3600 * self.hours)
+        text = f"total: {time} on one A100 at {self.mfu:.0%} of its bf16 peak"
         return [f"{text}; searches that end early take less, probes and evaluations are not counted"]
 
 
