@@ -95,6 +95,8 @@ def _npz_split(path: Path, name: str, labels_name: str, arrays: Mapping[str, NDA
                 yield row[..., 0] if row.shape[2:] == (1,) else row
 
     found = None if labels is None else labels.flatten()
+    if found is not None and found.dtype.kind == "S":
+        found = np.char.decode(found, "utf-8")
     return SourceSplit(shape[0], read_range, lambda i: f"{where} row {i}", found)
 
 

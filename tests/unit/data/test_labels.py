@@ -168,3 +168,11 @@ def test_what_needs_labels_names_the_columns_that_may_hold_them(tmp_path: Path) 
     few = {"label_column": "pet", "labels_per_class": 5, "holdout": 0.0}
     message = "5 images per class requested; a class has only 1 in train"
     assert refusal(lambda: load(_parquet(tmp_path, {"pet": PETS}), **few)) == message
+
+
+@pytest.mark.parametrize("encode", [np.asarray, np.char.encode])
+def test_text_in_arrays_is_the_name_of_a_class(tmp_path: Path, encode: Callable[[Any], Any]) -> None:
+    names = encode(np.array(["käse", "brot", "käse"]))
+    np.savez(tmp_path / "set.npz", x_train=np.zeros((3, 4, 4), np.uint8), y_train=names)
+    found = read(tmp_path / "set.npz")
+    assert (found.classes, np.array(found.splits["train"].labels).tolist()) == (("brot", "käse"), [1, 0, 1])
