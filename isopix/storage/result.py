@@ -6,7 +6,6 @@ Measurement: the images, the labels and the choices that its numbers depend on.
 import dataclasses
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, dataclass_transform
@@ -209,8 +208,7 @@ class Result:
 
 
 def read_result(kinds: Sequence[type[R]], path: Path) -> R:
-    """Return the result at a path, of the first kind that it fits. Raises ValueError if it is of none."""
-    for kind in kinds[:-1]:
-        with suppress(ValueError):
-            return kind.read(path)
-    return kinds[-1].read(path)
+    """Return the result in a file, of the kind that has most of its fields; as `Result.read` otherwise."""
+    names = read_json(path).keys()
+    kind = max(kinds, key=lambda each: len(names & {item.name for item in dataclasses.fields(each)}))
+    return kind.read(path)

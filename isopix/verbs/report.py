@@ -63,7 +63,7 @@ def report(*runs: Runs, out: Out = None) -> ReportResult:
 def result_kinds() -> dict[str, tuple[type[Result], ...]]:
     """Return the classes of the results of each verb by its name, which results are saved with."""
     found = {each.name: inspect.signature(each.function).return_annotation for each in VERBS.values()}
-    return {name: get_args(kind) or (kind,) for name, kind in found.items()}
+    return {name: get_args(kind) or (kind,) for name, kind in found.items() if kind is not NoReturn}
 
 
 RECIPES = {

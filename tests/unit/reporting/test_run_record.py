@@ -1,6 +1,7 @@
 """A run folder is read once; what cannot be read is listed, and what cannot be compared is said."""
 
 import io
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from isopix.reporting.run_record import RunRecord, read_run, read_run_or_model
 from isopix.reporting.summary import incomparable, summary_rows
 from isopix.reporting.training import held_out_loss
 from isopix.storage.run_folder import RunFolder
+from isopix.verbs.report import result_kinds
 from tests.unit.reporting.cases import bare, baselines, call, evidence, measurement, records, whole, write_log
 
 WITHOUT_CLASSES = io.BytesIO()
@@ -85,6 +87,18 @@ def test_results_are_in_the_order_of_steps_then_of_writing(tmp_path: Path) -> No
         evidence(step=step, call=call("probe", written)).saved(run.probes / f"{name}.json")
     paths = [each.path for each in read_run(run).results]
     assert [path.stem for path in paths if path] == ["c", "b", "a"]
+
+
+def test_a_record_is_read_as_the_kind_of_its_verb_that_has_its_fields(tmp_path: Path) -> None:
+    run = bare(tmp_path / "run")
+    evidence(data="a").saved(run.probes / "whole.json")
+    record = json.loads((run.probes / "whole.json").read_text())
+    (run.probes / "damaged.json").write_text(json.dumps(record | {"network": 1}))
+    (run.probes / "strange.json").write_text(json.dumps({"call": {"verb": "open_studio"}}))
+    found = read_run(run, result_kinds())
+    assert [each.path for each in found.results] == [run.probes / "whole.json"]
+    [problem] = found.problems
+    assert "probes/damaged.json cannot be read: it is no ProbeResult of this version: network: " in problem
 
 
 def test_runs_inside_a_run_are_not_its_results(tmp_path: Path) -> None:
