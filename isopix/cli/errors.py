@@ -20,7 +20,7 @@ from isopix.core.text import SETTING_SYNONYMS, did_you_mean
 SETTINGS = "SETTINGS"  # the positional argument of commands that take settings
 SIMILARITY = 0.75  # `limt` is close enough to `limit` to be suggested, `nope` is not to `top-p`
 OF_COMMANDS = 0.65  # two of three letters: `fti` is `fit`
-# Names of commands and options in other tools, for suggestions.
+# Names of commands and options in other tools and earlier versions, for suggestions.
 SYNONYMS = {
     "convert": "import",
     "publish": "export",
