@@ -85,8 +85,9 @@ def completion_frames(
     seen = network.visible_pixels(image.to(network.device)).cpu().masked_fill(hidden[:, None], GRAY)
     tiles = [Tile(pixels_of(image), "original"), Tile(pixels_of(seen), "visible part")]
     for step in run.model.complete_steps(image, mask=mask, **given):
+        done = step.done == step.total
         made = [
-            Tile(pixels_of(each[None]), f"{nats:,.1f} nats".replace("-", "−") * (step.done == step.total))
+            Tile(pixels_of(each[None]), f"{nats:,.1f} nats".replace("-", "−") if done else "")
             for each, nats in zip(step.images[0], step.log_likelihood[0].tolist(), strict=True)
         ]
         yield CompletionFrame([*tiles, *made], step.done, step.total, note)

@@ -99,8 +99,8 @@ def export(
     from isopix.runs.load import find_model
     from isopix.storage import hub
 
-    to_hub = os.fspath(out).startswith(HUB)
-    name = os.fspath(out).removeprefix(HUB) if to_hub else Path(out).name
+    target = os.fspath(out).removeprefix(HUB)
+    to_hub = target != os.fspath(out)
     if private and not to_hub:
         raise ValueError(f"private is for a repository on the Hub, {HUB}owner/name; out is {out}")
     if isinstance(run, PretrainedModel):
@@ -109,23 +109,24 @@ def export(
         path = find_model(Path(run))
         model = PretrainedModel(load_network(path, "cpu"))
         library: Library = "isopix" if format == "isopix" else "transformers"
+        name = target if to_hub else Path(target).name
         card = model_card(read_run_or_model(path), name=name, library=library)
-    skipped, load_with = dict[str, str](), f"isopix.load('{name if to_hub else out}')"
+    skipped, load_with = dict[str, str](), f"isopix.load('{target}')"
     with scratch_folder("export") if to_hub else nullcontext("") as temporary:
-        folder = Path(temporary) / "model" if to_hub else Path(out)
+        folder = Path(temporary) / "model" if to_hub else Path(target)
         if format == "isopix":
             model.save(folder, card=card)
         else:
             exported = exported_model(model.loaded)
             exported.write(folder, card=card)
-            skipped, kind = dict(exported.skipped), exported.model_class
-            load_with = f"transformers.{kind}.from_pretrained('{name if to_hub else out}')"
-        url = hub.upload(folder, name, private=private) if to_hub else ""
+            skipped = dict(exported.skipped)
+            load_with = f"transformers.{exported.model_class}.from_pretrained('{target}')"
+        url = hub.upload(folder, target, private=private) if to_hub else ""
     return ExportResult(
         format=format,
         step=model.loaded.step,
         skipped=Counter(skipped.values()),
         load_with=load_with,
         url=url,
-        path=None if to_hub else Path(out),
+        path=None if to_hub else Path(target),
     )
