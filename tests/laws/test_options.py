@@ -41,6 +41,7 @@ CALLS = {  # what all calls of a verb have
     "complete": "bert --count 2 --each 2 --iterations 3",
     "data": "translated-digits --limit 10",
     "evaluate": "tuned",
+    "features": "ar --limit 10",
     "finetune": f"ar {QUICK} --labels 2 --limit 40",
     "neighbors": "ar --limit 20 --num-neighbors 3 --pictures 2",
     "palette": "palette.npz --data digits --size 8 8 --limit 20",
@@ -137,7 +138,7 @@ def words_of(verb: str, name: str, values: list[str]) -> list[str]:
     kept = [each for each in given if not values or each.split(" ")[0] != name.removeprefix("--")]
     words = [verb, *" --".join(kept).split(), *values]
     needs_out = inspect.signature(VERBS[verb].function).parameters.get("out")
-    out = ["--out", f"out{next(OUT)}"]
+    out = ["--out", f"out{next(OUT)}{'.csv' * (verb == 'features')}"]
     return words + out * (needs_out is not None and needs_out.default is needs_out.empty)
 
 
@@ -155,6 +156,7 @@ def outcome(result: Result) -> Any:
     path = Path(result.path or "none")
     names = sorted(each.name for each in path.iterdir()) if path.is_dir() else []
     files = {name: Image.open(path / name).tobytes() if ".png" in name else b"" for name in names}
+    table = path.read_bytes() if path.suffix == ".csv" else b""
     log = _logged(path) if "log.jsonl" in files else []
     log += [json.loads(each.read_text()) for each in sorted(path.glob("probes/history/*.json"))]
     unsaved = {
@@ -162,7 +164,7 @@ def outcome(result: Result) -> Any:
         for name, value in vars(result).items()
         if isinstance(value, torch.Tensor | Image.Image)
     }
-    return plain(result.record()), plain(log), unsaved, files
+    return (plain(result.record()), table), plain(log), unsaved, files
 
 
 def shown(result: Result) -> Any:
