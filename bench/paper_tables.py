@@ -104,7 +104,7 @@ def vit_numbers() -> str:
     )
     return (
         table(columns, rows)
-        + "\nThe setup of ours, and the paired difference: [results](patches.md#results-of-small-networks).\n"
+        + "\nThe setup of ours, and the paired difference: [results](#results-of-small-networks).\n"
     )
 
 
