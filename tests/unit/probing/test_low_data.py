@@ -1,5 +1,7 @@
 """Each subset is probed alone; validation or cross-validation selects, and no test label does."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
@@ -57,6 +59,19 @@ def test_cross_validation_selects_as_scikit_learn_does_on_the_same_folds() -> No
     for method, expected in ((TWO, (layer, l2)), (LbfgsProbe(l2_grid=(1.0, 1.0001)), (1, 1.0001))):
         [found] = probe_subsets(SPLITS, [torch.arange(30)], method, select="cross-validation", device=CPU)
         assert (found.layer, found.selected[L2_PENALTY]) == expected
+
+
+def test_labels_of_test_images_and_images_outside_of_the_subsets_are_not_used() -> None:
+    wrong = FeatureSplit(SPLITS.test.features, (SPLITS.test.labels + 1) % 3)
+    features = SPLITS.train.features.clone()
+    outside = torch.ones(300, dtype=torch.bool)
+    outside[torch.cat(SUBSETS)] = False
+    features[:, outside] = 1e4
+    expected = probe_subsets(SPLITS, SUBSETS, ONE, device=CPU)
+    layers = probe_subsets(replace(SPLITS, test=wrong), SUBSETS, ONE, device=CPU)
+    assert [each.layer for each in layers] == [each.layer for each in expected]
+    changed = replace(SPLITS, train=FeatureSplit(features, SPLITS.train.labels))
+    assert probe_subsets(changed, SUBSETS, ONE, device=CPU) == expected
 
 
 def test_what_cannot_be_cross_validated_is_refused() -> None:
