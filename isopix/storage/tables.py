@@ -19,7 +19,7 @@ Batches = Iterable[NDArray[Any]]
 VALUES = "features"  # the name of the column of arrays
 
 
-def write_table(path: Path, columns: Columns, batches: Batches) -> None:
+def write_rows(path: Path, columns: Columns, batches: Batches) -> None:
     """Replace a file by a table of these columns and of `features`, [n ...], held in memory by batches.
 
     By suffix: an array [N ...] in `.npz`, nested lists of fixed size in `.parquet`, and in `.csv` a column
@@ -48,7 +48,7 @@ def _write_parquet(path: Path, columns: Columns, batches: Batches) -> None:
         text = {name: pa.array(values, pa.string()) for name, values in part.items()}
         table = pa.table({**text, VALUES: nested})
         writer = writer or pq.ParquetWriter(path, table.schema)
-        writer.write_table(table)
+        writer.write_rows(table)
     if writer is not None:
         writer.close()
 

@@ -46,7 +46,7 @@ def features(
     from isopix.pretrained.images import is_own, named_images, opened_images
     from isopix.pretrained.run import open_run
     from isopix.probing.features import iter_layer
-    from isopix.storage.tables import WRITERS, write_table
+    from isopix.storage.tables import WRITERS, write_rows
 
     with open_run(run, device, out=out, suffixes=tuple(WRITERS)) as (_, model):
         loaded, pooled = model.loaded, pool or model.pool
@@ -65,7 +65,7 @@ def features(
             "split": [each.split for each in names],
             "label": [label for each in splits.values() for label in images.labels_of(each)],
         }
-        write_table(out, columns, (batch.view(-1, *shape).numpy() for batch in batches))
+        write_rows(out, columns, (batch.view(-1, *shape).numpy() for batch in batches))
     result = FeaturesResult(
         data=images.name,
         step=loaded.step,
