@@ -48,7 +48,7 @@ def _write_parquet(path: Path, columns: Columns, batches: Batches) -> None:
         text = {name: pa.array(values, pa.string()) for name, values in part.items()}
         table = pa.table({**text, VALUES: nested})
         writer = writer or pq.ParquetWriter(path, table.schema)
-        writer.write_rows(table)
+        writer.write_table(table)
     if writer is not None:
         writer.close()
 
