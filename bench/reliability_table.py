@@ -19,7 +19,7 @@ def reliability() -> str:
     settings = found["settings"]
     setup = (
         f"{settings['steps']} steps of {settings['batch_size']} images, a checkpoint after every step "
-        f"({sizes}). The damaged checkpoint is that of step {settings['damaged_at_step']}. "
+        f"({sizes}). The damaged checkpoint is of step {settings['damaged_at_step']}. "
         f"{found['device']}, {threads(found)}, torch {found['torch']}, isopix {found['isopix']}."
     )
     return "\n".join([*rows, "", setup]) + "\n"
@@ -40,7 +40,6 @@ def damage(title: str, fault: str) -> Rows:
         (f"**{title}**", count(fault, "n")),
         ("a message, continues to the same weights", count(fault, "noticed_and_went_on")),
         ("ends with an error", count(fault, *failures)),
-        ("an error that names the file or checkpoint", count(fault, "errors_that_name_it")),
         ("no message, continues to other weights", count(fault, "other_weights")),
         ("no message, no effect", count(fault, "no_effect", "older_checkpoint_without_a_word")),
     ]
@@ -57,7 +56,6 @@ ROWS: Rows = [
         out_of("kills", "finished_equal_to_uninterrupted", "finished_runs"),
     ),
     *damage("one bit flipped, anywhere in the checkpoint", "bit_flips_anywhere"),
-    *damage("one bit flipped, in each file in turn", "bit_flips_each_file"),
     *damage("one file truncated, each in turn", "truncations"),
     ("**disk full during a save**", count("full_disk", "n")),
     ("one-line message", count("full_disk", "full: ended_with_a_message")),

@@ -1,5 +1,6 @@
 """The tables of docs/speed.md: times next to peers, and memory."""
 
+import re
 from collections.abc import Iterator
 from itertools import chain
 from typing import Any
@@ -20,13 +21,10 @@ def speed() -> str:
     for content in found:
         for comparison, item in comparisons(content):
             tasks.setdefault(comparison["task"], []).append((comparison, item))
-    head = [
-        "| task | isopix | fastest peer | its time | ratio | of the measured rate |",
-        "|---|---|---|---|---|---|",
-    ]
+    head = ["| task | isopix | fastest peer | ratio (range) |", "|---|---|---|---|"]
     counts = {each["n"] for each, _ in chain.from_iterable(tasks.values())}
     repeats = " to ".join(map(str, sorted({min(counts), max(counts)})))
-    title = f"On {machine}, {threads(found[-1])}, torch {found[-1]['torch']}, n = {repeats} repeats:\n"
+    title = f"On {machine}, {threads(found[-1])}, torch {found[-1]['torch']}, {repeats} repeats:\n"
     return "\n".join([title, *head, *map(row, tasks.values()), ""])
 
 
@@ -71,14 +69,11 @@ def comparisons(found: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
 
 
 def row(of_task: list[tuple[dict[str, Any], str]]) -> str:
-    rates = [each for each, _ in of_task if RATE in each["peer"]]
     peers = [each for each in of_task if RATE not in each[0]["peer"]]
     fastest, item = min(peers, key=lambda each: each[0]["peer_seconds"]["median"])
-    own, peer = (f"{format_seconds(fastest[side]['median'])}{item}" for side in SIDES)
-    alternative = fastest.get("isopix_alternative")
-    own += f" ({alternative})" if alternative else ""
-    rate = f"{rates[0]['speedup']:.0%}" if rates else ""
-    return f"| {fastest['task']} | {own} | {fastest['peer']} | {peer} | {ratio(fastest)} | {rate} |"
+    own = f"{format_seconds(fastest['isopix_seconds']['median'])}{item}"
+    peer = re.sub(r", (fp32|bf16|eager|compiled|batch \d+)|(?<=[a-z]) \d+\.\d\S*", "", fastest["peer"])
+    return f"| {fastest['task']} | {own} | {peer} | {ratio(fastest)} |"
 
 
 def ratio(comparison: dict[str, Any]) -> str:

@@ -9,9 +9,7 @@ from typing import Any
 
 from cells import RESULTS, read
 
-from isopix.analysis.embeddings import LOCAL
 from isopix.studies.inductive_bias.claims import evaluate_trials
-from isopix.studies.inductive_bias.figures import read_examples
 from isopix.studies.inductive_bias.results import STUDY_POOLS, TrialResult
 from isopix.studies.inductive_bias.study import SCALES, Study
 
@@ -22,10 +20,8 @@ PAIRS = {
     "`tiny`, transformers with `init=keras` and `init=keras_mha`": ("study-tiny", "study-tiny-keras-mha"),
 }
 FALSE = ("does not hold", "holds")
-FALSE_COLUMNS = (
-    "any refuted: no differences",
-    *(f"{verdict}: {each} differ by chance" for verdict in FALSE for each in ("networks", "encodings")),
-)
+SHORT = {"does not hold": "no", "not decided": "open", "cannot be judged": "–"}
+WEAK = 0.8  # power below which a claim is listed
 
 
 def study_tiny() -> str:
@@ -34,18 +30,12 @@ def study_tiny() -> str:
 
 
 def study_time() -> str:
-    """Return how long the tiny study took, and networks of each block and depth."""
+    """Return how long the tiny study took."""
     found = read("study-tiny-time.json")
-    times = "; ".join(
-        f"{name} {each['mean']:.0f} ± {each['std']:.0f} s (n = {each['n']})"
-        for name, each in found["by_network"].items()
-    )
-    size = f"{found['networks']} networks with their probes and the page"
-    machine = f"{found['device']} in {found['precision']}, torch {found['torch']}"
-    threads = f"{found['threads_per_network']} thread per network"
+    seconds = [each["mean"] for each in found["by_network"].values()]
     return (
-        f"`--scale {found['scale']}`, {size}, took {found['seconds'] / 60:.0f} minutes (n = 1) on {machine}, "
-        f"{threads}. A network: {times}, mean ± std (n − 1) over encodings and seeds.\n"
+        f"`--scale {found['scale']}` took {found['seconds'] / 60:.0f} minutes (n = 1) on {found['device']}: "
+        f"{found['networks']} networks of {min(seconds):.0f} to {max(seconds):.0f} s, and their probes.\n"
     )
 
 
@@ -64,28 +54,10 @@ def study_claims() -> str:
         for study, done in map(finished, studies.values())
     ]
     for claims in zip(*chain.from_iterable(found), strict=True):
-        verdicts = " | ".join(claim.verdict for claim in claims)
+        verdicts = " | ".join(SHORT.get(claim.verdict, claim.verdict) for claim in claims)
         rows.append(f"| ({claims[0].letter}) {claims[0].claim} | {verdicts} |")
-    return "\n".join([*rows, "", "By 95 % intervals over seeds, kinds of networks and test images."]) + "\n"
-
-
-def study_preservation() -> str:
-    """Return both measures of distance in the embeddings of the small study that are saved."""
-    study, done = finished("study-small")
-    by_depth = sorted(read_examples(study.specs), key=lambda each: (each.depth, each.block))
-    examples = {each.block: each for each in by_depth}  # the deepest of each block
-    rows = [f"| red of pix2vec | {' | '.join(examples)} |", "|---|" + "---|" * len(examples)]
-    trials = [(each.trial.architecture, each.metrics["measurements"]) for each in done if each.trial]
-    preserved = [
-        [found["distance_preservation"][0] for own, found in trials if own == (name, "pix2vec", each.depth)]
-        for name, each in examples.items()
-    ]
-    cells = [f"{statistics.mean(own):.2f} ± {statistics.stdev(own):.2f}" for own in preserved]
-    rows.append(f"| distance preservation, all pairs of levels | {' | '.join(cells)} |")
-    local = [f"{each.encoding.local_similarity:.2f}" for each in examples.values()]
-    rows.append(f"| local similarity, pairs at most {LOCAL} apart | {' | '.join(local)} |")
-    note = f"Deepest networks, CIFAR-10: mean ± std of {len(preserved[0])} seeds; local similarity of seed 0."
-    return "\n".join([*rows, "", note]) + "\n"
+    legend = "; ".join(f"{short}: {verdict}" for verdict, short in SHORT.items())
+    return "\n".join([*rows, "", f"By 95 % intervals; {legend}."]) + "\n"
 
 
 def study_differences() -> str:
@@ -105,22 +77,17 @@ def study_differences() -> str:
         )
         both = [(one[key], other[key]) for key in one if key in other]
         losses = [abs(a.loss - b.loss) for a, b in both]
-        cells = [f"{statistics.mean(losses):.4f}, at most {max(losses):.4f}"]
+        cells = [f"{statistics.mean(losses):.4f} (max {max(losses):.4f})"]
         for pool in STUDY_POOLS:
             accuracies = [[100 * each.probes[pool].network.test_accuracy for each in pair] for pair in both]
             points = [abs(a - b) for a, b in accuracies]
-            cells.append(f"{statistics.mean(points):.1f}, at most {max(points):.1f} points")
+            cells.append(f"{statistics.mean(points):.1f} (max {max(points):.1f}) points")
         rows.append(f"| {title} | {len(both)} | {' | '.join(cells)} |")
-    return (
-        "\n".join(
-            [*rows, "", "Mean and largest absolute difference between the same networks of the same seed."]
-        )
-        + "\n"
-    )
+    return "\n".join([*rows, "", "Absolute differences between networks of the same seed."]) + "\n"
 
 
 def study_losses() -> str:
-    """Return the losses of the tiny study on CIFAR-10 by encoding and depth, and the means of each block."""
+    """Return the losses of the tiny study on CIFAR-10 by encoding and depth."""
     losses: dict[tuple[str, int], dict[str, list[float]]] = {}
     for each in finished(CIFAR10)[1]:
         if each.trial is not None:
@@ -134,8 +101,7 @@ def study_losses() -> str:
             for name in names
         ]
         rows.append(f"| {encoding}, {depth} block{'s' * (depth > 1)} | {' | '.join(cells)} |")
-    note = f"Mean ± standard deviation over seeds. {sample(CIFAR10)}"
-    return "\n".join([*rows, "", note, "", blocks_table(CIFAR10)])
+    return "\n".join([*rows, "", "Mean ± standard deviation over seeds.", ""])
 
 
 @cache
@@ -170,28 +136,21 @@ def blocks_table(name: str) -> str:
 def sample(name: str) -> str:
     """Return what the numbers are of: networks, seeds, images, probe, time and machine."""
     study, done = finished(name)
-    recipe, images, first = study.specs[0].recipe, done[0].metrics["images"], done[0]
-    data = first.metrics["measurement"]["data"]
-    probed = ", ".join(f"{count:,} {split}" for split, count in images.items())
+    probed = ", ".join(f"{count:,} {split}" for split, count in done[0].metrics["images"].items())
     hours = sum(each.seconds for each in done) / 3600
     trials = [each.trial for each in done if each.trial is not None]
     counts = Counter(trial.architecture for trial in trials).values()
     seeds = f"{max(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
     return (
-        f"{len(done)} networks, {seeds} seeds; {data} at {recipe.data.rows}×{recipe.data.cols}, width "
-        f"{recipe.model.width}, {recipe.train.steps:,} steps of {recipe.train.batch_size} images. "
-        f"Probe: {study.specs[0].probe.label()}, {probed} images. {hours:.1f} hours of one thread: "
-        f"{machines(done)}; torch {first.environment['torch']}, isopix {first.environment['isopix']}."
+        f"{len(done)} networks, {seeds} seeds. Probe: {study.specs[0].probe.label()}, {probed} images. "
+        f"{hours:.1f} hours of one thread on {machines(done)}, isopix {done[0].environment['isopix']}."
     )
 
 
 def machines(results: Sequence[TrialResult]) -> str:
-    """Return the devices and precisions; if there are several, how many networks each trained."""
-    found = Counter((each.environment["device"], each.environment["precision"]) for each in results)
-    names = [f"{device} in {precision}" for device, precision in found]
-    if len(names) == 1:
-        return names[0]
-    return ", ".join(f"{count} networks {name}" for name, count in zip(names, found.values(), strict=True))
+    """Return the devices and precisions."""
+    found = (each.environment for each in results)
+    return ", ".join({f"{each['device']} in {each['precision']}": None for each in found})
 
 
 def simulation() -> str:
@@ -201,27 +160,21 @@ def simulation() -> str:
     for row in found["worlds"]:
         scales.setdefault(row["scale"], {})[row["world"]] = row
     letters = [world for world in next(iter(scales.values())) if len(world) == 1]
-    columns = ("stated effect", *FALSE_COLUMNS, *letters)
-    rows = [
-        f"| scale | {' | '.join(columns)} |",
-        "|---|---|" + "---|" * len(FALSE_COLUMNS) + "---|" * len(letters),
-    ]
+    columns = ("scale", "false verdicts, at most", f"power below {WEAK:.0%}", "power of the other claims")
+    rows = [f"| {' | '.join(columns)} |", "|---|---|---|---|"]
     for scale, worlds in scales.items():
-        power = [share(worlds[each]["verdicts"][each].get("holds", 0), worlds[each]) for each in letters]
-        effect = found["scales"][scale]["effects"]["points"]
-        false = [share(worlds["none"]["any_refuted"], worlds["none"])]
+        power = {
+            each: worlds[each]["verdicts"][each].get("holds", 0) / worlds[each]["studies"] for each in letters
+        }
+        false = [worlds["none"]["any_refuted"] / worlds["none"]["studies"]]
         false += [worst(worlds[world], verdict) for verdict in FALSE for world in ("mixed", "encodings")]
-        name, *measured = scale.split(", ")
-        title = f"`{name}`, as measured" if measured else f"`{name}`"
-        rows.append(f"| {title} | {effect:g} points | {' | '.join([*false, *power])} |")
+        weak = ", ".join(f"({each}) {found:.0%}" for each, found in power.items() if found < WEAK)
+        strong = f"{min(found for found in power.values() if found >= WEAK):.0%} or more"
+        rows.append(f"| {scale} | {max(false):.0%} | {weak} | {strong} |")
     counts = {row["studies"] for row in found["worlds"]}
-    return "\n".join([*rows, "", f"{min(counts):,} to {max(counts):,} simulated studies a cell."]) + "\n"
+    return "\n".join([*rows, "", f"{min(counts):,} to {max(counts):,} studies a cell."]) + "\n"
 
 
-def worst(row: dict[str, Any], verdict: str) -> str:
+def worst(row: dict[str, Any], verdict: str) -> float:
     """Return the largest share of a false verdict among the claims about averages over kinds."""
-    return share(max(row["verdicts"][each].get(verdict, 0) for each in "abcef"), row)
-
-
-def share(count: int, row: dict[str, Any]) -> str:
-    return f"{100 * count / row['studies']:.0f} %"
+    return max(row["verdicts"][each].get(verdict, 0) for each in "abcef") / row["studies"]
