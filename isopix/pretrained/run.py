@@ -154,7 +154,7 @@ def open_run(
         model = PretrainedModel(load_network(path, device))
         if verb:
             model.require(verb)
-        yield (None if out else run_folder(source)), model  # of a model of the package the copy
+        yield (None if out else run_folder(path)), model  # of a model of the package the copy
 
 
 def default_precision(source: RunLike, model: PretrainedModel) -> Precision:

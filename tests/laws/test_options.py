@@ -67,13 +67,13 @@ LIMIT = 30
 # Another value of each option, whatever the verb.
 OTHERS = f"""
 --against other.npz; --colors 5; --concat 2; --count 3; --data other.npz; --devices 2xA100; --each 1;
---features residual; --file settings.json; --finetune; --finetune-steps 1; --from ar; --image 1;
---iterations 2; --labels 3; --layer 2; --limit {LIMIT}; --maps 2; --mask random:0.5; --mask-ensemble 3;
---masks 3; --max-lr 0.003; --method lbfgs; --mfu 0.3; --min-lr 0.01; --nearest; --no-start-token;
---num-neighbors 2; --num-resamples 20; --only attention_rollout; --order random; --palette palette.npz;
---pictures 1; --pool flatten; --position 1,1; --precision bf16; --price 2; --probe-every 1;
---refit-on-validation; --rows 3; --seed 5; --select cross-validation; --size 12 12; --split train;
---subset 1; --subsets 3; --temperature 0.5; --threshold 0.5; --top-k 2; --top-p 0.3
+--features residual; --file settings.json; --finetune; --finetune-steps 1; --from ar; --from-scratch;
+--image 1; --iterations 2; --labels 3; --layer 2; --limit {LIMIT}; --maps 2; --mask random:0.5;
+--mask-ensemble 3; --masks 3; --max-lr 0.003; --method lbfgs; --mfu 0.3; --min-lr 0.01; --nearest;
+--no-start-token; --num-neighbors 2; --num-resamples 20; --only attention_rollout; --order random;
+--palette palette.npz; --pictures 1; --pool flatten; --position 1,1; --precision bf16; --price 2;
+--probe-every 1; --refit-on-validation; --rows 3; --seed 5; --select cross-validation; --size 12 12;
+--split train; --subset 1; --subsets 3; --temperature 0.5; --threshold 0.5; --top-k 2; --top-p 0.3
 """
 # Where it runs, is written or logged to; attention with a class token; labels of tables (unit tests of data).
 NOT_TRIED = {"--compile", "--device", "--logger", "--out", "--range", "--renormalize", "--label-column"}
