@@ -18,7 +18,7 @@ STRAYS = (
     "isopix/train/loop.py~",
     "isopix/train/.ipynb_checkpoints/loop-checkpoint.py",
     "isopix/train/features.npy",
-    "isopix/shipped/igpt.digits/checkpoints/step-00000400/optimizer.safetensors",
+    "isopix/shipped/igpt.digits-trained/checkpoints/step-00000400/optimizer.safetensors",
     "notes.txt",
     ".env",
     "core",

@@ -45,6 +45,7 @@ CALLS = {
     "evaluate": "tuned",
     "evaluate ar": "--limit 8",
     "export": "ar again",
+    "features": "ar --limit 10 --out table.csv",
     "finetune": f"ar --out finetuned {TUNED}",
     "import": "exported huggingface",
     "list": "",

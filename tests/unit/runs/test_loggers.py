@@ -159,5 +159,5 @@ def test_a_missing_package_says_how_to_install_it_before_any_training(
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard" if name == "tensorboard" else name, None)
     message = rf"^logger '{name}' is not installed \(.*\); pip install -e '\.\[{name}\]'$"
     with pytest.raises(ValueError, match=message):
-        isopix.finetune("igpt.digits", out=tmp_path / "run", logger=[name])
+        isopix.finetune("igpt.digits-trained", out=tmp_path / "run", logger=[name])
     assert not (tmp_path / "run").exists()
