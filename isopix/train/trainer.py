@@ -154,7 +154,8 @@ class Trainer:
         return None
 
     def _save(self) -> None:
-        self.callbacks.save(self.step, self.train_step.state())
+        with self.train_step.averaged():
+            self.callbacks.save(self.step, self.train_step.state())
         self.saved_at = time.monotonic()
 
     def _agree(self) -> tuple[bool, bool]:
@@ -209,13 +210,13 @@ class Trainer:
     def _evaluate(self) -> bool:
         """Log an evaluation; return whether its loss is not finite and the training was rolled back."""
         try:
-            with whole_weights(self.task.module):
-                records = self.evaluations.run(self.step)
+            with self.train_step.averaged():
+                with whole_weights(self.task.module):
+                    records = self.evaluations.run(self.step)
+                for record in records:
+                    self.callbacks.log(record)
         except NonFiniteMetricError as error:
             if self._rolls_back(self.step, str(error)):
                 return True
-            text = f"{error} is not finite at step {self.step}; it is not logged"
-            records = [{"kind": "note", "step": self.step, "text": text}]
-        for record in records:
-            self.callbacks.log(record)
+            self._note(self.step, f"{error} is not finite at step {self.step}; it is not logged")
         return False
