@@ -52,9 +52,9 @@ def training_flops(recipe: Recipe) -> int:
 def recipe_memory(recipe: Recipe) -> TrainingMemory:
     """Estimate the memory of training with Adam in float32, without allocating it.
 
-    The sum of 16 bytes per parameter, with `ema` 20, all tensors that a CPU saves for the backward pass (of recomputed
-    blocks the inputs, and all of one), and the gradient of the head's float32 outputs. Other gradients and
-    allocator overhead come on top.
+    The sum of 16 bytes per parameter, with `ema` 20, all tensors that a CPU saves for the backward pass (of
+    recomputed blocks the inputs, and all of one), and the gradient of the head's float32 outputs. Other
+    gradients and allocator overhead come on top.
     """
     codec = recipe.model.codec.placeholder(recipe.grid)
     with FakeTensorMode(allow_non_fake_inputs=True):  # only masks and codes are computed
