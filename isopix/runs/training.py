@@ -147,7 +147,6 @@ class TrainingRun:
                 self.trainer.start()
                 with stop_requested() as self.request:
                     reached = self.trainer.run()
-                self.trainer.train_step.swap_average()  # it is what is tested
                 self.writer.wait()
                 barrier()
                 return reached

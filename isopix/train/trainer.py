@@ -92,11 +92,15 @@ class Trainer:
         self.started = True
 
     def run(self) -> int:
-        """Train to `config.steps`, or until asked to stop; save, and return the step reached."""
+        """Train to `config.steps`, or until asked to stop; save, and return the step reached.
+
+        An average of the weights takes their place in the task.
+        """
         self.start()
         self.stopped, _ = self._agree()
         while self.step < self.config.steps and not self.stopped:
             self.advance()
+        self.train_step.swap_average()
         return self.step
 
     def advance(self) -> None:
