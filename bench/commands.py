@@ -50,8 +50,8 @@ def fine_tune(folder: Path, recipe: str, *settings: str, labels: str, data: str,
     """Fine-tune a pre-trained run and train its recipe from scratch, on the same draws of the labels."""
     for draw in DRAWS:
         words = (*settings, "--labels", labels, "--subset", str(draw), "--data", data, "--seed", str(seed))
-        for end, source in zip(ENDS, (str(folder), recipe), strict=True):
-            train(fine_tuned(folder, end, draw), "finetune", source, *words)
+        for end, source in zip(ENDS, ([str(folder)], [recipe, "--from-scratch"]), strict=True):
+            train(fine_tuned(folder, end, draw), "finetune", *source, *words)
 
 
 def fine_tuned(folder: Path, end: str, draw: int) -> Path:

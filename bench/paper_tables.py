@@ -51,11 +51,10 @@ def igpt_numbers() -> str:
         ("ImageNet, test loss in nats per pixel", f"{losses} (S, M, L)", "not run"),
     ]
     note = (
-        "Published: mean, and ± standard deviation over 5 subsets of the labels. Ours: one network at 32×32; "
-        f"at 16×16 mean ± std of {small['finetuned']['n']} seeds, of errors of 5 subsets of the labels of "
-        f"one network; trained on {large['images_seen']:,} and {small['images_seen']:,} images on two CPU "
-        "cores; the paper's networks processed 128,000,000. These runs are too small to test the paper's "
-        "claims."
+        "± is the standard deviation over 5 subsets of the labels, of fine-tuning over "
+        f"{small['finetuned']['n']} seeds. Ours processed {large['images_seen']:,} (32×32) and "
+        f"{small['images_seen']:,} images on two CPU cores, the paper's 128,000,000: too few to test the "
+        "paper's claims."
     )
     return table(("measurement", "published", "isopix, `igpt.tiny`"), rows) + f"\n{note}\n"
 

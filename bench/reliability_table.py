@@ -19,7 +19,7 @@ def reliability() -> str:
     settings = found["settings"]
     setup = (
         f"{settings['steps']} steps of {settings['batch_size']} images, a checkpoint after every step "
-        f"({sizes}). The damaged checkpoint is that of step {settings['damaged_at_step']}. "
+        f"({sizes}). The damaged checkpoint is of step {settings['damaged_at_step']}. "
         f"{found['device']}, {threads(found)}, torch {found['torch']}, isopix {found['isopix']}."
     )
     return "\n".join([*rows, "", setup]) + "\n"

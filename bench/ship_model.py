@@ -1,6 +1,6 @@
 """Make a model that comes with the package from a finished run: weights rounded to bf16, records, and a card.
 
-    python bench/ship_model.py runs/igpt.digits igpt.digits
+    python bench/ship_model.py runs/igpt.digits igpt.digits-trained
 
 Optimizer, pictures and absolute paths are left out. The test loss of the rounded weights is measured on the
 images of the run, and must not differ by more than 0.005 nats per code. A linear probe (`isopix probe RUN`)

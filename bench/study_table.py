@@ -9,9 +9,7 @@ from typing import Any
 
 from cells import RESULTS, read
 
-from isopix.analysis.embeddings import LOCAL
 from isopix.studies.inductive_bias.claims import evaluate_trials
-from isopix.studies.inductive_bias.figures import read_examples
 from isopix.studies.inductive_bias.results import STUDY_POOLS, TrialResult
 from isopix.studies.inductive_bias.study import SCALES, Study
 
@@ -22,6 +20,7 @@ PAIRS = {
     "`tiny`, transformers with `init=keras` and `init=keras_mha`": ("study-tiny", "study-tiny-keras-mha"),
 }
 FALSE = ("does not hold", "holds")
+SHORT = {"does not hold": "no", "not decided": "open", "cannot be judged": "–"}
 WEAK = 0.8  # power below which a claim is listed
 
 
@@ -55,28 +54,10 @@ def study_claims() -> str:
         for study, done in map(finished, studies.values())
     ]
     for claims in zip(*chain.from_iterable(found), strict=True):
-        verdicts = " | ".join(claim.verdict for claim in claims)
+        verdicts = " | ".join(SHORT.get(claim.verdict, claim.verdict) for claim in claims)
         rows.append(f"| ({claims[0].letter}) {claims[0].claim} | {verdicts} |")
-    return "\n".join([*rows, "", "By 95 % intervals over seeds, kinds of networks and test images."]) + "\n"
-
-
-def study_preservation() -> str:
-    """Return both measures of distance in the embeddings of the small study that are saved."""
-    study, done = finished("study-small")
-    by_depth = sorted(read_examples(study.specs), key=lambda each: (each.depth, each.block))
-    examples = {each.block: each for each in by_depth}  # the deepest of each block
-    rows = [f"| red of pix2vec | {' | '.join(examples)} |", "|---|" + "---|" * len(examples)]
-    trials = [(each.trial.architecture, each.metrics["measurements"]) for each in done if each.trial]
-    preserved = [
-        [found["distance_preservation"][0] for own, found in trials if own == (name, "pix2vec", each.depth)]
-        for name, each in examples.items()
-    ]
-    cells = [f"{statistics.mean(own):.2f} ± {statistics.stdev(own):.2f}" for own in preserved]
-    rows.append(f"| distance preservation, all pairs of levels | {' | '.join(cells)} |")
-    local = [f"{each.encoding.local_similarity:.2f}" for each in examples.values()]
-    rows.append(f"| local similarity, pairs at most {LOCAL} apart | {' | '.join(local)} |")
-    note = f"Deepest networks, CIFAR-10: mean ± std of {len(preserved[0])} seeds; local similarity of seed 0."
-    return "\n".join([*rows, "", note]) + "\n"
+    legend = "; ".join(f"{short}: {verdict}" for verdict, short in SHORT.items())
+    return "\n".join([*rows, "", f"By 95 % intervals; {legend}."]) + "\n"
 
 
 def study_differences() -> str:
@@ -96,18 +77,13 @@ def study_differences() -> str:
         )
         both = [(one[key], other[key]) for key in one if key in other]
         losses = [abs(a.loss - b.loss) for a, b in both]
-        cells = [f"{statistics.mean(losses):.4f}, at most {max(losses):.4f}"]
+        cells = [f"{statistics.mean(losses):.4f} (max {max(losses):.4f})"]
         for pool in STUDY_POOLS:
             accuracies = [[100 * each.probes[pool].network.test_accuracy for each in pair] for pair in both]
             points = [abs(a - b) for a, b in accuracies]
-            cells.append(f"{statistics.mean(points):.1f}, at most {max(points):.1f} points")
+            cells.append(f"{statistics.mean(points):.1f} (max {max(points):.1f}) points")
         rows.append(f"| {title} | {len(both)} | {' | '.join(cells)} |")
-    return (
-        "\n".join(
-            [*rows, "", "Mean and largest absolute difference between the same networks of the same seed."]
-        )
-        + "\n"
-    )
+    return "\n".join([*rows, "", "Absolute differences between networks of the same seed."]) + "\n"
 
 
 def study_losses() -> str:
@@ -196,7 +172,7 @@ def simulation() -> str:
         strong = f"{min(found for found in power.values() if found >= WEAK):.0%} or more"
         rows.append(f"| {scale} | {max(false):.0%} | {weak} | {strong} |")
     counts = {row["studies"] for row in found["worlds"]}
-    return "\n".join([*rows, "", f"{min(counts):,} to {max(counts):,} simulated studies a cell."]) + "\n"
+    return "\n".join([*rows, "", f"{min(counts):,} to {max(counts):,} studies a cell."]) + "\n"
 
 
 def worst(row: dict[str, Any], verdict: str) -> float:

@@ -24,7 +24,6 @@ from study_table import (
     study_claims,
     study_differences,
     study_losses,
-    study_preservation,
     study_small,
     study_time,
     study_tiny,
@@ -156,16 +155,12 @@ def points(run: dict[str, Any], width: str) -> str:
 
 def comparison_setup(runs: dict[str, Any]) -> str:
     designs = {design(run): None for run in runs.values()}
-    if len(designs) > 1:
-        designs = {f"{design(run)} (`{run['recipe']}`)": None for run in runs.values()}
     seen = {f"{run['finetuning']['images_seen']:,}": None for run in runs.values()}
-    notes = {note: None for run in runs.values() for note in run["comparison"]["notes"]}
     tested = next(iter(runs.values()))["comparison"]["num_images"]
     return (
-        f"Fine-tuned and from scratch: mean ± std (n − 1) over {'; '.join(designs)}; the same labels, "
+        f"Fine-tuned and from scratch: mean ± std (n − 1) over {' or '.join(designs)}; the same labels, "
         f"validation images and steps for both; {' and '.join(seen)} training images processed, {tested:,} "
         f"test images. The interval is over other {runs_varied(runs)}, for these test images."
-        + "".join(f" Note: {note}." for note in notes)
     )
 
 
@@ -243,7 +238,6 @@ TABLES = {
     "study_small": study_small,
     "study_differences": study_differences,
     "study_losses": study_losses,
-    "study_preservation": study_preservation,
     "simulation": simulation,
     "patches": patches,
     "patchformer_causes": causes,

@@ -5,7 +5,6 @@ images is near 1.
 """
 
 from collections.abc import Mapping, Sequence
-from itertools import chain
 from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
@@ -23,7 +22,7 @@ from isopix.data.splits import Split
 from isopix.model.network import Network
 from isopix.plots.images import png_bytes
 from isopix.plots.sheets import plot_pairs
-from isopix.probing.features import iter_features
+from isopix.probing.features import iter_layer
 from isopix.storage.atomic import replace_file, write_csv
 
 BLOCK_SIZE = 2048  # images that are compared with as many others at once: 16 MiB of similarities
@@ -163,17 +162,7 @@ def pooled_features(
     network: Network, splits: Splits, layer: int, pool: Pool, precision: Precision
 ) -> ImageFeatures:
     """Return the pooled features of one layer. Raises ValueError for a layer that does not exist."""
-    depth = network.backbone.depth
-    if not 0 <= layer <= depth:
-        raise ValueError(f"layer {layer} does not exist; layers are 0 to {depth}")
-    shorter, parts, done = network.truncated(layer), [], 0
-    read = (iter_features(shorter, each.images, pool=pool, precision=precision) for each in splits.values())
-    with track("computing features", sum(map(len, splits.values()))) as count:
-        for batch in chain.from_iterable(read):
-            parts.append(batch[-1].clone())  # without the other layers, which share its memory
-            done += len(parts[-1])
-            count(done)
-    return torch.cat(parts)
+    return torch.cat([*iter_layer(network, splits.values(), layer, pool, precision)])
 
 
 def duplicate_pairs(found: SimilarPairs, names: Sequence[NamedImage], splits: Splits) -> list[DuplicatePair]:

@@ -133,6 +133,12 @@ class ImageDataset:
     notes: tuple[str, ...] = ()  # how labels were mapped to classes, and which files and copies are left out
     seen_known: bool = True  # whether all images that a run has seen are known, so that none is left
 
+    def labels_of(self, split: Split) -> list[str | None]:
+        """Return the name of the class of each image of a split, None without one."""
+        if split.labels is None:
+            return [None] * len(split)
+        return [self.classes[label] for label in split.labels.tolist()]
+
     def require_validation(self, choice: str) -> None:
         """Raise ValueError without validation images: test images must not be used to select `choice`."""
         if not len(self.validation):

@@ -60,7 +60,7 @@ class PretrainedModel(FeatureExtractor):
     gradients; all others without, and return CPU tensors; random draws are a function of `seed`. They raise
     ValueError for wrong arguments and for what this kind of model does not support.
 
-        model = isopix.load("igpt.digits")
+        model = isopix.load("igpt.digits-trained")
         pictures = model.sample(16, temperature=0.9)  # uint8 [16 3 8 8]
         features = model.features(["a.png", "b.jpg"])  # float32 [2 D]
     """

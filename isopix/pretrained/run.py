@@ -132,14 +132,16 @@ def open_run(
     writes: str = "",
     verb: GenerationVerb | None = None,
     out: Path | None = None,
+    suffixes: Sequence[str] = (".png", ""),
 ) -> Iterator[tuple[RunFolder | None, PretrainedModel]]:
     """Yield the folder and the newest intact network of a run, in evaluation mode.
 
-    There is no folder for a model, nor where results go to `out`.
+    There is no folder for a model, nor where results go to `out`, a file of one of the suffixes.
     """
     if out is not None:
-        if out.suffix not in ("", ".png"):
-            raise ValueError(f"out is {out}; allowed: FILE.png or a folder")
+        if out.suffix not in suffixes:
+            allowed = " or ".join(f"FILE{each}" if each else "a folder" for each in suffixes)
+            raise ValueError(f"out is {out}; allowed: {allowed}")
         require_writable(out.parent if out.suffix else out)
     if isinstance(source, PretrainedModel):
         with evaluation_mode(source):
@@ -152,7 +154,7 @@ def open_run(
         model = PretrainedModel(load_network(path, device))
         if verb:
             model.require(verb)
-        yield (None if out else run_folder(source)), model  # of a model of the package the copy
+        yield (None if out else run_folder(path)), model  # of a model of the package the copy
 
 
 def default_precision(source: RunLike, model: PretrainedModel) -> Precision:

@@ -75,7 +75,7 @@ def score_split(
         scores=scores,
         names=[each.name for each in names],
         short_names=[each.short_name for each in names],
-        labels=[""] * len(images) if images.labels is None else [dataset.classes[i] for i in images.labels],
+        labels=[label or "" for label in dataset.labels_of(images)],
         images=images,
     )
 

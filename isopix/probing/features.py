@@ -6,12 +6,15 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import PIL
 import torch
 import torch.distributed as dist
+from jaxtyping import Float
+from torch import Tensor
 
 from isopix.core.device import Precision, autocast, eval_batch_size, reuse_freed_memory
 from isopix.core.progress import track
@@ -19,6 +22,7 @@ from isopix.core.random import generator
 from isopix.core.types import Groups, ImageSequence, Labels, Mask
 from isopix.data.dataset import ImageDataset
 from isopix.data.measurement import images_hash
+from isopix.data.splits import Split
 from isopix.model.attention import rounded_scores
 from isopix.model.backbone import FeatureKind
 from isopix.model.network import Network, without_start_token
@@ -79,6 +83,23 @@ def concat_batches(batches: Iterable[Features], num_images: int) -> Features:
         features[:, done : done + batch.shape[1]] = batch
         done += batch.shape[1]
     return features
+
+
+def iter_layer(
+    network: Network, splits: Iterable[Split], layer: int, pool: Pool, precision: Precision
+) -> Iterator[Float[Tensor, "B _"]]:
+    """Yield the pooled features of one layer, batch by batch. Raises ValueError if it does not exist."""
+    depth = network.backbone.depth
+    if not 0 <= layer <= depth:
+        raise ValueError(f"layer {layer} does not exist; layers are 0 to {depth}")
+    shorter, images = network.truncated(layer), [each.images for each in splits]
+    read = (iter_features(shorter, each, pool=pool, precision=precision) for each in images)
+    with track("computing features", sum(map(len, images))) as count:
+        done = 0
+        for batch in chain.from_iterable(read):
+            yield batch[-1].clone()  # without the other layers, which share its memory
+            done += batch.shape[1]
+            count(done)
 
 
 def extract_features(network: Network, images: ImageSequence, **options: Any) -> Features:

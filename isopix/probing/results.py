@@ -7,10 +7,10 @@ from typing import Any
 
 from pydantic import computed_field
 
-from isopix.core.choices import Number, Precision, Selection
+from isopix.core.choices import Number, Pool, Precision, Selection
 from isopix.core.text import Table, count_of, mean_and_std, percent_with_interval, signed_points
 from isopix.probing.config import ProbeConfig
-from isopix.storage.result import EnsembleAccuracy, Result
+from isopix.storage.result import EnsembleAccuracy, Measurement, Result
 
 RAW_PIXELS, PIXEL_COMPONENTS = "raw pixels", "raw pixels, PCA"  # baselines without a network
 
@@ -262,3 +262,21 @@ def _few_labels_title(method: str, found: Sequence[FewLabels]) -> str:
         return title
     low, high = min(layers), max(layers)
     return f"{title}, layer {low}" if low == high else f"{title}, layers {low} to {high}"
+
+
+class FeaturesResult(Result):
+    """Features of images in a file: of each image `shape` numbers, [D], or [h w D] at all positions."""
+
+    data: str
+    step: int
+    layer: int
+    pool: Pool
+    precision: Precision
+    num_images: int
+    shape: tuple[int, ...]
+    measurements: tuple[Measurement, ...]
+
+    def tables(self) -> list[Table]:
+        caption = f"Features of {count_of(self.num_images, 'image')} of {self.data}"
+        shape = " × ".join(map(str, self.shape))
+        return [Table(caption, ("layer", "pool", "per image"), [(self.layer, self.pool, shape)])]

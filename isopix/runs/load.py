@@ -44,6 +44,13 @@ from isopix.storage.run_folder import LABELED, SEEN, RunFolder
 
 SHIPPED = Path(__file__).parents[1] / "shipped"
 COPIES = Path("runs")  # in the current folder: the package cannot be written
+FORMER_NAMES = {
+    "igpt.digits": "igpt.digits-trained",
+    "igpt.tiny": "igpt.tiny-cifar10",
+    "igpt.tiny_bert": "igpt.tiny_bert-cifar10",
+    "isotropic.small-conv-continuous-6": "isotropic.small-conv-cifar10",
+}
+"""Trained models by the names that they had until version 0.2, those of their recipes."""
 
 logger = getLogger("isopix")
 
@@ -251,6 +258,9 @@ def find_model(path: Path) -> Path:
     name, models = str(path), shipped_models()
     if path.exists() or len(path.parts) > 1:
         return path
+    if name in FORMER_NAMES:
+        logger.warning("%s is a recipe; its trained model %s is used", name, FORMER_NAMES[name])
+        name = FORMER_NAMES[name]
     if name in models:
         return models[name]
     if name in registry.RECIPES:
@@ -262,27 +272,20 @@ def find_model(path: Path) -> Path:
 
 
 def writable_model(path: Path) -> Path:
-    """Return a path that exists as it is; for the name of a model its copy `runs/NAME`, made if needed."""
+    """Return a path that exists as it is; for a model of the package its copy `runs/NAME`, made if needed."""
     source = find_model(path)
-    if source == path:
-        return path
-    copy = COPIES / path
+    if source.parent != SHIPPED:
+        return source
+    name, copy = source.name, COPIES / source.name
     if not copy.exists():
         copy.parent.mkdir(parents=True, exist_ok=True)
         with first_folder(copy) as folder:  # of several processes one succeeds, and a kill leaves no part
             shutil.copytree(source, folder, dirs_exist_ok=True)
-        logger.warning("%s comes with isopix; it is copied to %s, where its results are saved", path, copy)
+        logger.warning("%s comes with isopix; it is copied to %s, where its results are saved", name, copy)
     elif _manifests(copy) != _manifests(source):
-        other = f"{copy} is another run than the model {path} that comes with isopix"
+        other = f"{copy} is another run than the model {name} that comes with isopix"
         raise ValueError(f"{other}; give its path, or move it")
     return copy
-
-
-def find_copy(path: Path) -> Path:
-    """Return `runs/NAME` for the name of a model, made if there is none yet, and any other path as it is."""
-    if path.parent == COPIES and path.name in shipped_models() and not path.exists():
-        return writable_model(Path(path.name))
-    return path
 
 
 def _manifests(run: Path) -> list[bytes]:

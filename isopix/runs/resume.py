@@ -23,7 +23,7 @@ from isopix.finetuning.classifier import FineTuneConfig
 from isopix.recipes.cost import check_memory
 from isopix.recipes.recipe import Recipe
 from isopix.runs.image_lists import leave_out_seen, load_hashes
-from isopix.runs.load import COPIES, find_checkpoint, saved_recipe, shipped_models
+from isopix.runs.load import find_checkpoint, saved_recipe
 from isopix.runs.loggers import check_loggers
 from isopix.runs.pretrain import shared_by_ranks, train_recipe
 from isopix.runs.start import TrainingStart, with_absolute_paths
@@ -222,9 +222,6 @@ def train_in_processes(
         require_new(out)
     open_source(recipe.data)
     begin_work(recipe.train.check_ranks)
-    if recipe.finetune and start.run is None and recipe.name in shipped_models():
-        text = "recipe %s is trained from scratch; to fine-tune the model, give %s"
-        logger.warning(text, recipe.name, COPIES / recipe.name)
     with process_group(device) as where:
         require_memory(recipe, where)
 

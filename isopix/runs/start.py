@@ -24,7 +24,7 @@ from isopix.objectives.base import PretrainModel
 from isopix.recipes import registry
 from isopix.recipes.recipe import NETWORK, Recipe
 from isopix.recipes.registry import with_affordable_evaluation, with_palette_of_data
-from isopix.runs.load import LoadedRun, find_copy, find_model, load_run
+from isopix.runs.load import FORMER_NAMES, LoadedRun, find_model, load_run, shipped_models
 from isopix.runs.state import State
 from isopix.train.config import ConstantSchedule
 
@@ -34,6 +34,7 @@ LR_FACTOR = 0.1  # of pre-training's learning rate; often the best (iGPT section
 FINETUNE_FIELDS = [each.name for each in fields(FineTuneConfig)]
 # What the meaning of the weights depends on: the network, which codes it predicts, and what it is shown.
 MEANING = ("model.", "objective.kind", "objective.corruption.")
+NO_WEIGHTS = ("dropout", "drop_path")  # ends of settings of the network that may change
 CODEC = "model.codec"
 
 CPU = torch.device("cpu")
@@ -78,9 +79,13 @@ def prepare_pretrain(
     options: Mapping[str, Any] | None = None,
 ) -> TrainingStart:
     """Return how to pre-train a recipe, from scratch or from `weights`, with their codec and recipe."""
+    if recipe in shipped_models():
+        command = command_line("pretrain", "--from", recipe, "--out", "OUT")
+        raise ValueError(f"{recipe} is a trained model, not a recipe; to train it further: {command}")
     loaded = None
     if weights is not None:
-        loaded = load_run(find_model(Path(weights)), device=CPU)
+        weights = find_model(Path(weights))
+        loaded = load_run(weights, device=CPU)
     base = loaded.recipe if loaded and recipe is None else recipe
     if base is None:
         raise ValueError("pretrain needs the name of a recipe (isopix list recipes), or --from RUN")
@@ -103,15 +108,25 @@ def prepare_finetune(
     *,
     file: Path | None = None,
     options: Mapping[str, Any] | None = None,
+    from_scratch: bool = False,
 ) -> TrainingStart:
-    """Return how to fine-tune the run folder `source`, or the recipe of that name from scratch.
+    """Return how to fine-tune a run folder or trained model `source`, or to train its recipe `from_scratch`.
 
-    The names of `FineTuneConfig` go without their group (`generative_weight=1`). With another `data.size`
-    position embeddings are interpolated.
+    A recipe of that name is trained from scratch, too. The names of `FineTuneConfig` go without their group
+    (`generative_weight=1`). With another `data.size` position embeddings are interpolated. Raises ValueError
+    for a recipe that has a trained model, without `from_scratch`.
     """
-    folder = find_copy(Path(source))
-    loaded = load_run(folder, device=CPU) if folder.exists() or "/" in source else None
+    folder, loaded = Path(source), None
+    if folder.exists() or "/" in source or source in shipped_models():
+        folder = find_model(folder)
+        loaded = load_run(folder, device=CPU)
+    elif source in FORMER_NAMES and not from_scratch:
+        raise ValueError(
+            f"{source} is a recipe; fine-tune its trained model {FORMER_NAMES[source]}, or give from_scratch "
+            "to train the recipe"
+        )
     base = loaded.recipe if loaded else registry.find(source, "no run folder or recipe")
+    loaded = None if from_scratch else loaded
     layers = [changes for _, changes in registry.layers(file, options, settings)]
     given = [path for changes in layers for path in changes]
     images = [changes[path] for changes in layers for path in SOURCE if path in changes]
@@ -129,7 +144,7 @@ def prepare_finetune(
     assert recipe.finetune is not None
     model = PretrainModel(recipe.outline(), recipe.objective)
     FineTuneModel(model, recipe.model.width, 2, recipe.finetune)  # raises ValueError if parts do not fit
-    return _start(recipe, source, loaded) if loaded else TrainingStart(recipe)
+    return _start(recipe, folder, loaded) if loaded else TrainingStart(recipe)
 
 
 def finetune_recipe(recipe: Recipe, source: str, *, from_scratch: bool) -> Recipe:
@@ -167,10 +182,9 @@ def _override(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
     return override(recipe, own)
 
 
-def _start(recipe: Recipe, source: PathLike, loaded: LoadedRun) -> TrainingStart:
-    run = str(find_model(Path(source)).resolve())
+def _start(recipe: Recipe, run: Path, loaded: LoadedRun) -> TrainingStart:
     start = replace(loaded, network=_resized(recipe, loaded))
-    origin = {"pretrained": {"run": run, "step": loaded.step}}
+    origin = {"pretrained": {"run": str(run.resolve()), "step": loaded.step}}
     return TrainingStart(recipe, start, origin, loaded.warnings)
 
 
@@ -180,7 +194,7 @@ def _check_same_network(groups: tuple[str, ...], recipe: Recipe, trained: Recipe
     changed = [
         f"{path}={json.dumps(value)}, not {json.dumps(given.get(path))}"
         for path, value in own.items()
-        if path.startswith(groups) and not path.endswith("dropout") and given.get(path) != value
+        if path.startswith(groups) and not path.endswith(NO_WEIGHTS) and given.get(path) != value
     ]
     if changed:
         raise ValueError(

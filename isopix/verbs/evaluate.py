@@ -63,7 +63,7 @@ def evaluate(
             chosen = precision or default_precision(source, model)
             result = _classified(loaded, path, images, mask_ensemble, seed, chosen)
         else:
-            result = _loss(loaded, path, images, seed, precision or "fp32")
+            result = _loss(loaded, folder.path if folder else path, images, seed, precision or "fp32")
     if folder is None:
         return result
     return result.saved(result.named(folder.evaluations, loaded.step, images.name))
@@ -98,12 +98,12 @@ def _loss(
 ) -> LossResult:
     from isopix.codecs.palette_spec import OPENAI_FINGERPRINT
     from isopix.recipes.igpt import published_loss
-    from isopix.runs.load import find_model, newest_checkpoint
+    from isopix.runs.load import newest_checkpoint
     from isopix.storage.checkpoint import verify_files
     from isopix.train.evaluator import evaluate_split
     from isopix.train.tasks import PretrainTask
 
-    checkpoint = newest_checkpoint(find_model(path)) if path else None
+    checkpoint = newest_checkpoint(path) if path else None
     files = verify_files(checkpoint) if checkpoint else ()
     loaded.require_decoder("evaluate")
     if not len(images.test):

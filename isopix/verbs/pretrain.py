@@ -138,11 +138,12 @@ def same_command() -> str:
     return command_line(*sys.argv[1:])
 
 
-Tuned = Annotated[PathLike, "Run folder of a pre-trained network, or a recipe name to train from scratch."]
+Tuned = Annotated[PathLike, "Run folder of a pre-trained network, a trained model, or a recipe."]
 Labels = Annotated[
     int | str | None, "Number of labeled training images per class, or a fraction such as 10%."
 ]
 Subset = Annotated[int | None, "Index of the balanced random subset that --labels selects: 0, 1, ..."]
+FromScratch = Annotated[bool, "Train the recipe, or that of the run, from scratch."]
 Refit = Annotated[
     bool, "Choose the number of steps on the validation split, then retrain on train + validation."
 ]
@@ -158,12 +159,13 @@ def finetune(
     limit: Limit = None,
     labels: Labels = None,
     subset: Subset = None,
+    from_scratch: FromScratch = False,
     refit_on_validation: Refit = False,
     seed: RunSeed = None,
     logger: Logger = (),
     device: DeviceLike = "auto",
 ) -> TrainingResult:
-    """Fine-tune a run to classify labeled images, or train a recipe from scratch.
+    """Fine-tune a run or a trained model to classify labeled images, or train a recipe from scratch.
 
     The weights with the best validation accuracy are kept and evaluated on the test set. Ctrl-C saves a
     checkpoint and prints the command that resumes the run.
@@ -174,7 +176,9 @@ def finetune(
     from isopix.runs.start import prepare_finetune
 
     options = {**run_options(data, limit, seed), "data.labels_per_class": labels, "data.subset": subset}
-    start = prepare_finetune(os.fspath(source), settings, file=file, options=options)
+    start = prepare_finetune(
+        os.fspath(source), settings, file=file, options=options, from_scratch=from_scratch
+    )
     return trained(
         lambda: train_in_processes(start, out, device=device, loggers=logger, refit=refit_on_validation),
         out,
@@ -219,16 +223,18 @@ def search_lr(
     """
     from isopix.core.device import select_device
     from isopix.core.signals import Interrupted, with_resume_hint
+    from isopix.runs.load import shipped_models
     from isopix.runs.series import lr_grid, require_no_lr, run_lr_search
     from isopix.runs.start import prepare_finetune, prepare_pretrain
 
     options = run_options(data, limit, seed, palette)
     name = os.fspath(source) if isinstance(source, str | os.PathLike) else ""
-    tuned = bool(name) and (finetune or "/" in name or Path(name).exists())
+    tuned = bool(name) and (finetune or "/" in name or Path(name).exists() or name in shipped_models())
     if finetune and not name:
         raise ValueError("finetune=True needs a run folder or the name of a recipe")
+    tuning: dict[str, Any] = {"from_scratch": finetune} if tuned else {}
     prepare: Any = prepare_finetune if tuned else prepare_pretrain
-    start = prepare(name or source, settings, file=file, options=options)
+    start = prepare(name or source, settings, file=file, options=options, **tuning)
     require_no_lr(start.recipe, settings)
     given = {"--data": data, "--palette": palette, "--file": file, "--limit": limit, "--seed": seed}
     words: list[object] = ["finetune" if tuned else "pretrain", name, *settings]

@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from isopix.analysis.results import AnalysisResult, NeighborsResult, ScoreResult
-from isopix.core import choices
 from isopix.core.choices import Count, NonNegative, Range
 from isopix.core.verb import verb
 from isopix.verbs import options
+from isopix.verbs.features import Layer, Pooling, Splits, default_layer
 from isopix.verbs.options import DataLike, DeviceLike, FullPrecision, Limit, OtherImages, RunLike, Seed, Split
 
 Against = Annotated[DataLike | None, "Second dataset: AUROC of every score between the two datasets."]
@@ -74,16 +74,10 @@ def score(
 
 
 SHOWN = 10  # of each list
-Splits = Annotated[choices.SplitName | None, "Split of the dataset. Default: all images."]
 Threshold = Annotated[
     Annotated[float, Range(low=-1, high=1)], "Cosine similarity of near-duplicates, up to 1."
 ]
 NumNeighbors = Annotated[Count, "Nearest images in the mean distance of outliers; at most all others."]
-Layer = Annotated[
-    int | None,
-    "Layer of the features, 0 to the depth. Default: best of the run's probe, else the middle one.",
-]
-Pooling = Annotated[choices.Pool | None, "Pooling over positions. Default: the recipe's."]
 Pictures = Annotated[NonNegative, "Number of pairs and of outliers to draw; 0 for none."]
 
 
@@ -114,14 +108,12 @@ def neighbors(
     from isopix.analysis import neighbors as found
     from isopix.pretrained.images import compared_images, results_folder
     from isopix.pretrained.run import open_run
-    from isopix.reporting.run_record import read_run
 
     with open_run(run, device) as (folder, model):
         path = results_folder(out, folder, "neighbors")
         splits, names, dataset = compared_images(model.loaded, data, split, limit, settings)
-        probe = None if folder is None or layer is not None else read_run(folder).probe
-        middle = (model.depth + 1) // 2 if probe is None else probe.best.layer
-        chosen, pooled = middle if layer is None else layer, pool or model.pool
+        chosen = default_layer(run, model) if layer is None else layer
+        pooled = pool or model.pool
         features = found.pooled_features(model.network, splits, chosen, pooled, precision)
         nearest = min(num_neighbors, max(1, len(names) - 1))
         near = found.nearest_neighbors(

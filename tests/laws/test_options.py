@@ -41,10 +41,12 @@ CALLS = {  # what all calls of a verb have
     "complete": "bert --count 2 --each 2 --iterations 3",
     "data": "translated-digits --limit 10",
     "evaluate": "tuned",
+    "features": "ar --limit 10",
     "finetune": f"ar {QUICK} --labels 2 --limit 40",
     "neighbors": "ar --limit 20 --num-neighbors 3 --pictures 2",
     "palette": "palette.npz --data digits --size 8 8 --limit 20",
     "plan": "igpt.digits",
+    "predict": "tuned",
     "pretrain": f"igpt.digits {QUICK} --limit 40",
     "probe": "ar --limit 40 --method ridge --num-resamples 50",
     "reconstruct": "bert --count 4",
@@ -66,13 +68,13 @@ LIMIT = 30
 # Another value of each option, whatever the verb.
 OTHERS = f"""
 --against other.npz; --colors 5; --concat 2; --count 3; --data other.npz; --devices 2xA100; --each 1;
---features residual; --file settings.json; --finetune; --finetune-steps 1; --from ar; --image 1;
---iterations 2; --labels 3; --layer 2; --limit {LIMIT}; --maps 2; --mask random:0.5; --mask-ensemble 3;
---masks 3; --max-lr 0.003; --method lbfgs; --mfu 0.3; --min-lr 0.01; --nearest; --no-start-token;
---num-neighbors 2; --num-resamples 20; --only attention_rollout; --order random; --palette palette.npz;
---pictures 1; --pool flatten; --position 1,1; --precision bf16; --price 2; --probe-every 1;
---refit-on-validation; --rows 3; --seed 5; --select cross-validation; --size 12 12; --split train;
---subset 1; --subsets 3; --temperature 0.5; --threshold 0.5; --top-k 2; --top-p 0.3
+--features residual; --file settings.json; --finetune; --finetune-steps 1; --from ar; --from-scratch;
+--image 1; --iterations 2; --labels 3; --layer 2; --limit {LIMIT}; --maps 2; --mask random:0.5;
+--mask-ensemble 3; --masks 3; --max-lr 0.003; --method lbfgs; --mfu 0.3; --min-lr 0.01; --nearest;
+--no-start-token; --num-neighbors 2; --num-resamples 20; --only attention_rollout; --order random;
+--palette palette.npz; --pictures 1; --pool flatten; --position 1,1; --precision bf16; --price 2;
+--probe-every 1; --refit-on-validation; --rows 3; --seed 5; --select cross-validation; --size 12 12;
+--split train; --subset 1; --subsets 3; --temperature 0.5; --threshold 0.5; --top-k 2; --top-p 0.3
 """
 # Where it runs, is written or logged to; attention with a class token; labels of tables (unit tests of data).
 NOT_TRIED = {"--compile", "--device", "--logger", "--out", "--range", "--renormalize", "--label-column"}
@@ -137,7 +139,7 @@ def words_of(verb: str, name: str, values: list[str]) -> list[str]:
     kept = [each for each in given if not values or each.split(" ")[0] != name.removeprefix("--")]
     words = [verb, *" --".join(kept).split(), *values]
     needs_out = inspect.signature(VERBS[verb].function).parameters.get("out")
-    out = ["--out", f"out{next(OUT)}"]
+    out = ["--out", f"out{next(OUT)}{'.csv' * (verb in ('features', 'predict'))}"]
     return words + out * (needs_out is not None and needs_out.default is needs_out.empty)
 
 
@@ -155,6 +157,7 @@ def outcome(result: Result) -> Any:
     path = Path(result.path or "none")
     names = sorted(each.name for each in path.iterdir()) if path.is_dir() else []
     files = {name: Image.open(path / name).tobytes() if ".png" in name else b"" for name in names}
+    table = path.read_bytes() if path.suffix == ".csv" else b""
     log = _logged(path) if "log.jsonl" in files else []
     log += [json.loads(each.read_text()) for each in sorted(path.glob("probes/history/*.json"))]
     unsaved = {
@@ -162,7 +165,7 @@ def outcome(result: Result) -> Any:
         for name, value in vars(result).items()
         if isinstance(value, torch.Tensor | Image.Image)
     }
-    return plain(result.record()), plain(log), unsaved, files
+    return (plain(result.record()), table), plain(log), unsaved, files
 
 
 def shown(result: Result) -> Any:
@@ -216,7 +219,7 @@ def test_another_value_changes_the_result(
         return
     of_training = {60} if verb in ("neighbors", "score") else set()
     assert name == "--data" or limits <= {LIMIT, *of_training}
-    if verb in ("data", "finetune", "pretrain", "search-lr"):
+    if verb in ("data", "finetune", "predict", "pretrain", "search-lr"):
         return
     arguments = result.call["arguments"]
     loaded = dataset.load_dataset(dataset.DataConfig(source="other.npz", rows=8, cols=8))

@@ -32,7 +32,7 @@ def test_the_same_labels_are_the_same_images_from_pre_training_and_from_scratch(
     for words in (
         ("pretrain", "igpt.tiny", *DATA, *QUICK, "--out", "runs/pre", "--seed", "3"),
         ("finetune", "runs/pre", *TUNED, *LABELS, "--out", "runs/tuned"),
-        ("finetune", "igpt.tiny", *DATA, *QUICK, *LABELS, "--out", "runs/scratch"),
+        ("finetune", "igpt.tiny", "--from-scratch", *DATA, *QUICK, *LABELS, "--out", "runs/scratch"),
     ):
         assert isopix(*words)[0] == 0
     tuned, scratch = dataset(runs / "tuned"), dataset(runs / "scratch")

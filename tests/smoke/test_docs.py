@@ -14,6 +14,7 @@ from isopix import parts
 from isopix.core.config import to_dict
 from isopix.core.overrides import flatten
 from isopix.recipes import registry
+from isopix.runs.load import shipped_models
 from isopix.verbs import VERBS
 from tests.smoke.conftest import Run
 
@@ -33,8 +34,8 @@ OUTPUT = re.compile(
 LESS = ["steps=2", "batch_size=4", "evaluate_images=8", "num_test_images=8", "precision=fp32"]
 SHORTER = {
     "--subsets 3": "--subsets 1",
-    "sample igpt.tiny": "sample igpt.digits",
-    "complete igpt.tiny_bert": "complete igpt.tiny_bert --each 1",
+    "sample igpt.tiny-cifar10": "sample igpt.digits-trained",
+    "complete igpt.tiny_bert-cifar10": "complete igpt.tiny_bert-cifar10 --each 1",
 }
 
 
@@ -68,7 +69,8 @@ def test_recipes_exist() -> None:
     text = "\n".join(block for page in PAGES for block in CODE.findall(page.read_text()))
     names = set(re.findall(r"\b(?:igpt|patchformer|vit|isotropic)\.[a-z]\w*(?:-\w+)*", text))
     assert len(names) > 10
-    assert names - registry.RECIPES.keys() <= {"igpt.table4", "isotropic.study"}  # protocols
+    known = registry.RECIPES.keys() | shipped_models().keys()
+    assert names - known <= {"igpt.table4", "isotropic.study"}  # protocols
 
 
 def test_no_folder_is_written_twice() -> None:

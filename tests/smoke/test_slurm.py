@@ -116,7 +116,11 @@ def test_what_is_wrong_is_said_before_submission(isopix: Run, words: str, expect
 def test_a_folder_that_is_taken_is_refused_before_submission(isopix: Run) -> None:
     Path("taken").mkdir()
     Path("taken/file").write_text("")
-    for words in (["pretrain", "igpt.digits"], ["finetune", "igpt.digits"], ["search-lr", "igpt.digits"]):
+    for words in (
+        ["pretrain", "igpt.digits"],
+        ["finetune", "igpt.digits-trained"],
+        ["search-lr", "igpt.digits"],
+    ):
         code, _, err = isopix(*words, "data.source=digits", "--out", "taken", *LOCAL)
         assert (code, "folder taken is not empty" in err) == (2, True), err
     code, _, err = isopix("resume", "nowhere", *LOCAL)

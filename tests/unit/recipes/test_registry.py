@@ -58,7 +58,7 @@ def test_a_short_training_evaluates_fewer_images_unless_they_are_given() -> None
     for word, images in (("num_test_images=2000", 2000), ("train.num_test_images=null", None)):
         config = registry.resolve("igpt.tiny", settings=["steps=20", word]).recipe.train
         assert (config.evaluate_images, config.num_test_images) == (64, images)
-    tuned = prepare_finetune("igpt.tiny", ["steps=20"]).recipe.train
+    tuned = prepare_finetune("igpt.tiny", ["steps=20"], from_scratch=True).recipe.train
     assert (tuned.evaluate_images, tuned.num_test_images) == (64, None)  # so that runs are paired
 
 
@@ -127,7 +127,7 @@ def write(folder: Path, levels: np.ndarray) -> np.ndarray:
 def resolved(how: str, source: Path, *words: str) -> Recipe:
     given = [f"data.size={SIDE}", f"data.source={source}", *words]
     if how == "fine-tuned":
-        return prepare_finetune("igpt.digits", given).recipe
+        return prepare_finetune("igpt.digits", given, from_scratch=True).recipe
     return registry.resolve("igpt.digits", settings=given).recipe
 
 

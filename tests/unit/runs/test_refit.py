@@ -100,7 +100,7 @@ def test_from_scratch_the_palette_of_the_selection_is_used(tmp_path: Path) -> No
     np.savez(tmp_path / "set.npz", x_train=pixels.astype(np.uint8), y_train=labels)
     words = [*SMALL, "steps=20", "evaluate_every=5", f"data.source={tmp_path / 'set.npz'}", "batch_size=16"]
     words += ["codec.num_colors=8", "data.rows=8", "data.cols=8", "lr=0.01"]
-    assert refit("igpt.tiny", tmp_path / "ft", *words).finished
+    assert refit("igpt.translated_digits", tmp_path / "ft", *words).finished
     codecs = [load_run(tmp_path / "ft" / name, device=CPU).network.codec for name in ("", "selection")]
     assert codecs[0].fingerprint() == codecs[1].fingerprint()
 

@@ -9,11 +9,13 @@ from torch.nn import functional as F
 
 import isopix
 from isopix.data.dataset import load_dataset
-from isopix.runs.load import COPIES, load_run, shipped_models
-from isopix.runs.start import prepare_finetune
+from isopix.recipes import registry
+from isopix.runs.load import COPIES, FORMER_NAMES, load_run, saved_recipe, shipped_models
+from isopix.runs.start import prepare_finetune, prepare_pretrain
 from tests.trained import CPU
 
 MODELS = shipped_models()
+NAME = "igpt.digits-trained"
 
 
 @pytest.fixture(autouse=True)
@@ -23,8 +25,8 @@ def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_recorded_loss_is_that_of_the_weights() -> None:
     """By a sum over the logits, on the images that the dataset holds out."""
-    model = isopix.list_models().models["igpt.digits"]
-    loaded = load_run(MODELS["igpt.digits"], device=CPU)
+    model = isopix.list_models().models[NAME]
+    loaded = load_run(MODELS[NAME], device=CPU)
     network = loaded.network.eval()
     images = load_dataset(loaded.recipe.data).test.images
     assert len(images) == model.test_images == 180
@@ -47,34 +49,57 @@ def test_files_are_small_and_name_no_folder_of_their_authors(name: str) -> None:
 
 
 def test_a_name_is_loaded_from_the_package_and_nothing_is_written(tmp_path: Path) -> None:
-    samples = isopix.load("igpt.digits", device="cpu").sample(2, seed=1)
+    samples = isopix.load(NAME, device="cpu").sample(2, seed=1)
     assert samples.shape == (2, 3, 8, 8)
     assert not list(tmp_path.iterdir())
 
 
 def test_what_is_made_with_a_model_is_in_a_copy(caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(ValueError, match="cannot sample images; try isopix complete"):
-        isopix.sample("igpt.tiny_bert", device="cpu")
+        isopix.sample("igpt.tiny_bert-cifar10", device="cpu")
     assert not COPIES.exists()  # nothing is made
-    first = isopix.sample("igpt.digits", count=1, device="cpu")
-    assert first.path.parent == COPIES / "igpt.digits/samples"
+    first = isopix.sample(NAME, count=1, device="cpu")
+    assert first.path.parent == COPIES / NAME / "samples"
     assert [each.message for each in caplog.records if "comes with isopix" in each.message]
     caplog.clear()
-    second = isopix.sample("igpt.digits", count=1, seed=3, device="cpu")
+    second = isopix.sample(NAME, count=1, seed=3, device="cpu")
     assert second.path.parent == first.path.parent
     assert not [each.message for each in caplog.records if "comes with isopix" in each.message]
     assert not list(COPIES.glob(".*"))
 
 
 def test_another_run_where_the_copy_would_be_is_not_taken_for_it() -> None:
-    copy = COPIES / "igpt.digits"
+    copy = COPIES / NAME
     isopix.pretrain("igpt.digits", "steps=1", out=copy, limit=60, device="cpu")
-    with pytest.raises(ValueError, match=r"runs/igpt.digits is another run than the model igpt.digits"):
-        isopix.sample("igpt.digits", count=1, device="cpu")
+    with pytest.raises(ValueError, match=f"runs/{NAME} is another run than the model {NAME}"):
+        isopix.sample(NAME, count=1, device="cpu")
 
 
-def test_fine_tuning_makes_the_copy_that_it_names() -> None:
-    prepared = prepare_finetune("runs/igpt.digits", settings=["steps=1"])
-    assert prepared.run is not None
-    assert (COPIES / "igpt.digits").is_dir()
-    assert prepare_finetune("igpt.digits").run is None
+def test_a_model_has_another_name_than_every_recipe() -> None:
+    assert not MODELS.keys() & registry.RECIPES.keys()
+    assert {saved_recipe(folder).name: name for name, folder in MODELS.items()} == FORMER_NAMES
+
+
+def test_the_name_of_a_recipe_means_its_model_where_only_weights_make_sense(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    by_name, found = isopix.load("igpt.digits", device="cpu"), isopix.load(NAME, device="cpu")
+    assert all(map(torch.equal, by_name.state_dict().values(), found.state_dict().values()))
+    isopix.sample("igpt.digits", count=1, device="cpu")
+    assert (COPIES / NAME).is_dir()
+    start = prepare_pretrain(None, weights="igpt.digits")
+    assert start.provenance["pretrained"]["run"] == str(MODELS[NAME])
+    noted = [each.message for each in caplog.records if "is a recipe" in each.message]
+    assert noted == [f"igpt.digits is a recipe; its trained model {NAME} is used"] * 3
+
+
+def test_fine_tuning_starts_from_a_model_or_from_scratch_as_it_is_told() -> None:
+    with pytest.raises(ValueError, match=f"its trained model {NAME}, or give from_scratch to train the"):
+        prepare_finetune("igpt.digits")
+    assert prepare_finetune("igpt.digits", from_scratch=True).run is None
+    assert prepare_finetune("igpt.digits_bert").run is None
+    tuned = prepare_finetune(NAME)
+    assert tuned.provenance == {"pretrained": {"run": str(MODELS[NAME]), "step": 400}}
+    with pytest.raises(ValueError, match=f"pretrain --from {NAME} --out OUT"):
+        prepare_pretrain(NAME)
+    assert not COPIES.exists()

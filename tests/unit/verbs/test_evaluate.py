@@ -57,7 +57,7 @@ def test_images_of_classes_that_the_run_was_not_trained_on_are_counted(tmp_path:
     """Also where the dataset that is evaluated has training images of these classes."""
     own, other = _pets(tmp_path / "own.npz", 2, 2, seed=0), _pets(tmp_path / "other.npz", 3, 3, seed=1)
     words = [*FEW, "depth=1", "width=16", "heads=2", "size=8", "data.augment=none"]
-    tuned = isopix.finetune("igpt.digits", *words, data=own, out=tmp_path / "tuned", **CPU)
+    tuned = isopix.finetune("igpt.digits", *words, from_scratch=True, data=own, out=tmp_path / "tuned", **CPU)
     [warning] = isopix.evaluate(tuned, data=other, **CPU).measurement.warnings
     assert warning.startswith("4 of 12 test images of dataset 'other' are of classes without training images")
     assert warning.endswith("owl (4)")

@@ -66,7 +66,7 @@ def test_a_job_is_checked_and_not_begun(tmp_path: Path, name: str) -> None:
     assert verb.slurm
 
     def call(*words: str) -> Any:
-        return verb.function("igpt.digits", *words, out=tmp_path / "run", limit=LIMIT, **CPU)
+        return verb.function("igpt.digits_bert", *words, out=tmp_path / "run", limit=LIMIT, **CPU)
 
     check_job(lambda: call("batch_size=8"), 4)
     assert list(tmp_path.iterdir()) == []
