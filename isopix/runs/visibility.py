@@ -46,7 +46,7 @@ def check_visibility(recipe: Recipe, codec: Codec, device: torch.device) -> None
     batch = PretrainModel(network, objective).make_batch(codec.decode(codes), draw)
     if batch.mask is None and not objective.can_sample:
         return  # the objective shows its targets
-    for own, chunk in zip(codes.split(1), batch.chunks(IMAGES), strict=True):
+    for own, chunk in zip(codes.chunk(IMAGES), batch.chunks(IMAGES), strict=True):
         _check_image(recipe, network, own, chunk, draw)
 
 
