@@ -84,7 +84,7 @@ package: $(EXTRAS_READY)
 	cd build/package && bin/isopix pretrain igpt.digits steps=20 --device cpu --out run
 	cd build/package && bin/isopix sample run --device cpu -n 4 && bin/isopix report run
 	cd build/package && bin/isopix complete igpt.digits-trained --device cpu -n 4
-	$(TRY) pip uninstall --quiet --yes isopix
+	$(TRY) pip uninstall --quiet --yes isopix-pretraining
 	$(TRY) pip install --quiet --constraint ../../constraints.txt ../../dist/*.tar.gz
 	cd build/package && bin/isopix doctor --device cpu
 	cd build/package && bin/isopix sample igpt.digits-trained --device cpu -n 4

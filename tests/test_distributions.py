@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from isopix.core.version import DISTRIBUTION
+
 ROOT = Path(__file__).parents[1]
 NEEDED = {"README.md", "LICENSE", "CITATION.cff", "CHANGELOG.md", "Makefile", "constraints.txt"}
 # What lies in a working folder after a while, beside the files of the project.
@@ -21,7 +23,7 @@ STRAYS = (
     ".env",
     "core",
     "runs/digits/log.jsonl",
-    "dist/isopix-0.0.1.tar.gz",
+    "dist/isopix_pretraining-0.0.1.tar.gz",
     "docs/reference/api.md",
     "examples/runs/digits/recipe.json",
     "tests/.pytest_cache/v/cache/lastfailed",
@@ -86,7 +88,7 @@ def test_the_metadata_name_the_license_and_the_command(wheel: dict[str, bytes]) 
     assert "license: Apache-2.0" in (ROOT / "CITATION.cff").read_text()
     assert b"isopix = isopix.__main__:main" in own["entry_points.txt"]
     version = (ROOT / "CITATION.cff").read_text().partition("\nversion: ")[2].split()[0]
-    assert metadata["Version"] == version
+    assert (metadata["Name"], metadata["Version"]) == (DISTRIBUTION, version)
 
 
 def test_the_source_distribution_has_what_is_tracked(sdist: Path) -> None:

@@ -68,7 +68,7 @@ class Benchmark(Generic[S]):
         """Return why it cannot be measured in this size; None if it can."""
         missing = [module for module in self.needs if importlib.util.find_spec(module) is None]
         if missing:
-            return f"{', '.join(missing)} is not installed: pip install 'isopix[bench]'"
+            return f"{', '.join(missing)} is not installed: pip install -e '.[bench]'"
         if size in self.sizes:
             return None
         devices = [each for each in self.sizes if each != TINY]

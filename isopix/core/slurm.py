@@ -58,7 +58,7 @@ def _submitit() -> Any:
     try:
         return importlib.import_module("submitit")
     except ImportError:
-        raise ValueError("SLURM jobs need submitit: pip install 'isopix[slurm]'") from None
+        raise ValueError("SLURM jobs need submitit: pip install -e '.[slurm]'") from None
 
 
 def job_options() -> list[str]:

@@ -24,7 +24,7 @@ RawImage = Path | bytes | NDArray[Any]  # a file, an encoded image, or pixels [H
 
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "AVIF", "HEIF")
 # What reads the suffixes that are not of every Pillow.
-PACKAGES = dict.fromkeys((".heic", ".heif", ".hif"), "pip install 'isopix[heif]'")
+PACKAGES = dict.fromkeys((".heic", ".heif", ".hif"), "pip install -e '.[heif]'")
 PACKAGES[".avif"] = "pip install 'pillow>=11.3'"
 LOSSY = re.compile(rb"\xff\xd8|RIFF....WEBP|....ftyp", re.DOTALL)  # JPEG, WebP, AVIF and HEIF
 MAX_PIXELS = 89_478_485  # as Pillow's limit, above which it warns; above twice as many it refuses

@@ -1,6 +1,7 @@
 """Evaluation of a fine-tuned model on test images, optionally by majority vote over random masks."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -9,11 +10,13 @@ from torch.nn import functional as F
 
 from isopix.core import stats
 from isopix.core.device import Precision, autocast, eval_batch_size
-from isopix.core.progress import track
+from isopix.core.progress import quiet, track
 from isopix.core.random import generator
 from isopix.core.text import normal_form
 from isopix.core.types import Groups, ImageSequence, Labels, Mask
 from isopix.data.dataset import ImageDataset
+from isopix.data.preprocess import PreprocessConfig, preprocess
+from isopix.data.sources.base import SourceSplit
 from isopix.finetuning.classifier import FineTuneModel
 from isopix.finetuning.results import CalibrationBin, ClassificationMetrics
 from isopix.model.heads import ClassLogits
@@ -62,6 +65,27 @@ def ensemble_logits(
             logits.append(predict_logits(model, images, mask, precision=precision))
             count(len(logits) * len(images))
     return torch.stack(logits)
+
+
+def predict_source(
+    model: FineTuneModel, source: SourceSplit, config: PreprocessConfig, *, top_k: int, precision: Precision
+) -> Iterator[tuple[list[int], list[float]] | str]:
+    """Yield the `top_k` most likely classes of each image, with probabilities, or why it cannot be read.
+
+    Probabilities are means over masks, drawn for every VOTE_BATCH_SIZE images, if the model has some.
+    """
+    images, masks = preprocess(source, config), num_masks(model)
+    with track("predicting classes", source.num_images) as count, quiet():
+        for start in range(0, source.num_images, VOTE_BATCH_SIZE):
+            batch = list(islice(images, VOTE_BATCH_SIZE))
+            read = [torch.from_numpy(each.image) for each in batch if not isinstance(each, str)]
+            found: Iterator[tuple[list[int], list[float]]] = iter(())
+            if read:
+                logits = ensemble_logits(model, torch.stack(read), masks=masks, seed=0, precision=precision)
+                values, classes = logits.softmax(-1).mean(0).topk(top_k)
+                found = zip(classes.tolist(), values.tolist(), strict=True)
+            yield from (each if isinstance(each, str) else next(found) for each in batch)
+            count(start + len(batch))
 
 
 def num_masks(model: FineTuneModel, given: int | None = None) -> int:

@@ -1,12 +1,13 @@
-"""The result of `isopix evaluate`: metrics of a fine-tuned network on test images."""
+"""The results of `isopix evaluate` and `predict`: metrics of a fine-tuned network, and predicted classes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from isopix.core.text import Table, percent_with_interval
-from isopix.storage.result import EnsembleAccuracy, Result
+from isopix.core.text import Table, count_of, percent_with_interval
+from isopix.storage.result import EnsembleAccuracy, Result, Unsaved, unsaved
 
+SHOWN = 10  # images of a table
 MAX_CONFUSION = 12  # classes, of a confusion matrix as a table
 
 
@@ -90,3 +91,27 @@ class EvaluationResult(Result):
 
         caption = "Images of each class by prediction, and accuracy by confidence in bins (points: images)."
         yield caption, plot_classification(self.metrics, self.classes)
+
+
+class PredictionResult(Result):
+    """The predicted classes of images: `counts` by class, and the `columns` of the file."""
+
+    data: str
+    step: int
+    num_images: int
+    counts: Mapping[str, int]
+    columns: Unsaved[Mapping[str, list[Any]]] = unsaved()
+
+    def tables(self) -> list[Table]:
+        failed = self.num_images - sum(self.counts.values())
+        unread = f", {failed:,} of which cannot be read" * bool(failed)
+        caption = f"Predicted classes of {count_of(self.num_images, 'image')} of {self.data}{unread}"
+        tables = [Table(caption, ["class", "images"], list(self.counts.items()))]
+        if self.columns is not None:
+            shown = [self.columns[name][:SHOWN] for name in ("file", "class", "probability", "problem")]
+            rows = [
+                (file, name or problem, f"{share:.1%}" if name else "")
+                for file, name, share, problem in zip(*shown, strict=True)
+            ]
+            tables.append(Table("First images", ["file", "class", "probability"], rows))
+        return tables

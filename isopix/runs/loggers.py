@@ -83,7 +83,7 @@ def check_loggers(names: Sequence[str]) -> None:
             package = import_module(PACKAGES[name])
         except ImportError as error:
             missing = f"logger '{name}' is not installed ({error})"
-            raise ValueError(f"{missing}; pip install 'isopix[{name}]'") from None
+            raise ValueError(f"{missing}; pip install -e '.[{name}]'") from None
         online = name == "wandb" and package.setup().settings.mode == "online"
         if online and not package.login(prompt=False, verify=False):  # it would ask in training
             raise ValueError("logger 'wandb' has no account: run `wandb login`, or set WANDB_MODE=offline")

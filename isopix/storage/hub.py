@@ -64,5 +64,5 @@ def _huggingface_hub(name: str) -> Any:
     try:
         import huggingface_hub  # noqa: PLC0415  # the optional extra `hf`
     except ImportError:
-        raise RuntimeError(f"'{name}': the Hub requires pip install 'isopix[hf]'") from None
+        raise RuntimeError(f"'{name}': the Hub requires pip install -e '.[hf]'") from None
     return huggingface_hub

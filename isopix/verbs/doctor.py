@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from isopix.core.text import Table, error_line, format_bytes
 from isopix.core.verb import verb
-from isopix.core.version import __version__
+from isopix.core.version import DISTRIBUTION, __version__
 from isopix.storage.atomic import scratch_folder
 from isopix.storage.result import Result
 from isopix.verbs.options import DeviceLike
@@ -23,7 +23,7 @@ MAX_DIFFERENCE = 1e-4  # nats: the same weights, in batches of other sizes
 TINY = ("steps=30", "depth=2", "width=32", "batch_size=32", "lr=0.01", "log_every=1", "data.limit=200")
 FOR_DEVELOPERS = ("dev", "tensorflow")  # extras of the tests
 SHARED_MEMORY = Path("/dev/shm")
-INSTALL = "pip install 'isopix[{}]'"  # of an extra
+INSTALL = "pip install -e '.[{}]'"  # of an extra
 
 
 @dataclass(frozen=True)
@@ -108,8 +108,8 @@ def _requirements() -> dict[str, list[Any]]:
     from packaging.requirements import Requirement
 
     try:
-        extras = metadata.metadata("isopix").get_all("Provides-Extra") or []
-        asked = list(map(Requirement, metadata.requires("isopix") or []))
+        extras = metadata.metadata(DISTRIBUTION).get_all("Provides-Extra") or []
+        asked = list(map(Requirement, metadata.requires(DISTRIBUTION) or []))
     except metadata.PackageNotFoundError:
         return {"": []}
     found: dict[str, list[Any]] = {name: [] for name in ("", *extras) if name not in FOR_DEVELOPERS}

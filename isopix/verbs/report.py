@@ -225,14 +225,14 @@ def open_studio(
     """Serve a page on this machine on which one or two runs complete, compare and inspect images.
 
     Choose a test image or drop a file, paint over a part, and watch the completions; see nearest images,
-    attention, and how unexpected each pixel is. Ctrl-C stops it. Needs: pip install 'isopix[studio]'.
+    attention, and how unexpected each pixel is. Ctrl-C stops it. Needs: pip install -e '.[studio]'.
 
     Example: isopix studio runs/photos
     """
     if not 1 <= len(runs) <= 2:
         raise ValueError(f"the studio shows one or two runs; got {len(runs)}")
     if importlib.util.find_spec("gradio") is None:
-        raise ValueError("the studio needs gradio: pip install 'isopix[studio]'")
+        raise ValueError("the studio needs gradio: pip install -e '.[studio]'")
     if port is not None:
         _require_free(port)
     from isopix.studio.run import open_runs

@@ -20,7 +20,7 @@ from isopix.objectives.objectives import Autoregressive
 from isopix.probing.features import extract_features
 from tests.unit.interop import models
 
-transformers = pytest.importorskip("transformers", reason="the reference is in isopix[bench]")
+transformers = pytest.importorskip("transformers", reason="the reference is in the extra bench")
 
 # Their loaders leave files open to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

@@ -21,7 +21,7 @@ from isopix.recipes.recipe import Recipe
 from tests.golden.vits import TOLERANCE, assert_equal_states, images, own_states, randomized
 from tests.trained import load_finetuned
 
-transformers = pytest.importorskip("transformers", reason="the reference is in isopix[bench]")
+transformers = pytest.importorskip("transformers", reason="the reference is in the extra bench")
 modeling_vit_mae = pytest.importorskip("transformers.models.vit_mae.modeling_vit_mae")
 
 # Their loaders leave files open to the garbage collector.

@@ -22,7 +22,7 @@ from tests.tiny_runs import pristine
 __all__ = ["browser", "pristine"]
 
 has_gradio = importlib.util.find_spec("gradio") is not None
-needs_gradio = pytest.mark.skipif(not has_gradio, reason="needs gradio: pip install 'isopix[studio]'")
+needs_gradio = pytest.mark.skipif(not has_gradio, reason="needs gradio: pip install -e '.[studio]'")
 needs_browser = pytest.mark.skipif(
     not (has_gradio and has_browser), reason="needs gradio, playwright and Chromium"
 )
@@ -228,4 +228,4 @@ def end_at_once(process: subprocess.Popen[str]) -> None:
 def test_without_gradio_it_names_the_extra(isopix: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     code, _, err = isopix("studio", "runs/a")
-    assert (code, err) == (2, "isopix: the studio needs gradio: pip install 'isopix[studio]'\n")
+    assert (code, err) == (2, "isopix: the studio needs gradio: pip install -e '.[studio]'\n")

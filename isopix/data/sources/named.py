@@ -100,7 +100,7 @@ def _download(name: str, repository: str, split: str) -> list[Path]:
         loaded = datasets.load_dataset(repository, split=split, keep_in_memory=False)
     except Exception as error:  # also connection, proxy, log-in and cache errors of four libraries
         missing = isinstance(error, ImportError)
-        reason = "it needs pip install 'isopix[hub]'" if missing else error_line(error)
+        reason = "it needs pip install -e '.[hub]'" if missing else error_line(error)
         raise RuntimeError(
             f"dataset '{name}' cannot be downloaded from the Hugging Face Hub ({reason}); "
             f"give {local_formats()}, or copy a filled Hub cache and set HF_HUB_OFFLINE=1"

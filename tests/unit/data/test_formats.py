@@ -118,7 +118,7 @@ def test_datasets_of_the_hub_are_read_from_its_cache(tmp_path: Path, monkeypatch
         read, "stl10", kind=RuntimeError
     )
     monkeypatch.setitem(sys.modules, "datasets", None)
-    assert "it needs pip install 'isopix[hub]'); give" in refusal(read, "cifar10", kind=RuntimeError)
+    assert "it needs pip install -e '.[hub]'); give" in refusal(read, "cifar10", kind=RuntimeError)
 
 
 def test_an_integer_beside_an_image_is_its_label(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def test_all_other_files_and_folders_without_images_are_named(tmp_path: Path) ->
     (root / "bird" / "nest").mkdir(parents=True)
     source = read(root)
     assert (_names(source), source.classes) == (["a.JPG", "b.jfif", "c.jpe"], ("cat",))
-    heif = "(pip install 'isopix[heif]')"
+    heif = "(pip install -e '.[heif]')"
     counts = f"2 .svg, 1 without suffix, 1 .heic {heif}, 1 .heif {heif}"
     notes = (f"files of {root} that are not read: {counts}", "no image is read from bird/, dog/")
     assert source.notes == notes

@@ -157,7 +157,7 @@ def test_a_missing_package_says_how_to_install_it_before_any_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard" if name == "tensorboard" else name, None)
-    message = rf"^logger '{name}' is not installed \(.*\); pip install 'isopix\[{name}\]'$"
+    message = rf"^logger '{name}' is not installed \(.*\); pip install -e '\.\[{name}\]'$"
     with pytest.raises(ValueError, match=message):
         isopix.finetune("igpt.digits-trained", out=tmp_path / "run", logger=[name])
     assert not (tmp_path / "run").exists()

@@ -21,7 +21,7 @@ def test_a_good_installation_passes() -> None:
     assert {"isopix", "packages", "device", "cuda", "threads", "memory", "disk", "cache"} <= checks.keys()
     assert checks["training"].status == checks["saved weights"].status == "ok"
     assert str(found.packages["torch"]).split("+")[0] == torch.__version__.split("+")[0]
-    assert found.extras["hub"]["install"] == "pip install 'isopix[hub]'"
+    assert found.extras["hub"]["install"] == "pip install -e '.[hub]'"
 
 
 @pytest.fixture
