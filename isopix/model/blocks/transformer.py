@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import torch
 from einops import rearrange
 from torch import nn
+from torch.nn import functional as F
 
 from isopix.core.choices import Dropout, Size
 from isopix.core.registry import register
@@ -46,6 +47,11 @@ class Block(nn.Module, abc.ABC):
     def forward_at(self, tokens: Tokens, positions: PositionIndices) -> SelectedTokens:
         """Return the outputs of `forward` at these positions only, at less cost."""
         raise NotImplementedError
+
+    def set_drop_path(self, rate: float) -> None:
+        """Drop the residual branches of random images in training. Raises ValueError if it cannot."""
+        if rate:
+            raise ValueError(f"drop_path is not possible with {type(self).__name__}")
 
     def attention_axes(self, grid: Grid) -> list[AttentionAxis]:
         """Return what each of its attentions covers, in order."""
@@ -122,6 +128,21 @@ class TransformerSpec(BlockSpec):
         return attention_init(scheme, self.heads)
 
 
+class BranchDropout(nn.Dropout):
+    """Dropout of what a branch adds to the residual stream, at rate `drop_path` of all of it for an image.
+
+    The branch of the other images is divided by 1 - drop_path (stochastic depth, Huang et al. 2016).
+    """
+
+    drop_path = 0.0
+
+    def forward(self, branch: Tokens) -> Tokens:
+        branch = super().forward(branch)
+        if not (self.training and self.drop_path):
+            return branch
+        return branch * F.dropout(branch.new_ones(len(branch), 1, 1), self.drop_path)
+
+
 class TransformerBlock(Block):
     has_attention_weights: ClassVar[bool] = True
     supports_cache: ClassVar[bool] = True
@@ -134,11 +155,14 @@ class TransformerBlock(Block):
         )
         self.norm2 = spec.norm.build(width)
         self.mlp = spec.mlp.build(width)
-        self.dropout = nn.Dropout(spec.dropout)
+        self.dropout = BranchDropout(spec.dropout)
 
     def forward(self, tokens: Tokens) -> Tokens:
         tokens = tokens + self.dropout(self.attention(self.norm1(tokens)))
         return tokens + self.dropout(self.mlp(self.norm2(tokens)))
+
+    def set_drop_path(self, rate: float) -> None:
+        self.dropout.drop_path = rate
 
     @property
     def supports_forward_at(self) -> bool:
