@@ -146,8 +146,12 @@ def calibration_bins(
 ) -> tuple[CalibrationBin, ...]:
     """Return those of 15 bins (0, 1/15], ..., (14/15, 1] of confidence that have images."""
     places = (confidence * NUM_BINS).ceil()
-    found = [places == place for place in places.unique()]
-    return tuple(CalibrationBin(int(own.sum()), _mean(confidence[own]), _mean(correct[own])) for own in found)
+    found = [places == place for place in range(1, NUM_BINS + 1)]
+    return tuple(
+        CalibrationBin(int(own.sum()), _mean(confidence[own]), _mean(correct[own]))
+        for own in found
+        if own.any()
+    )
 
 
 def majority_vote(predictions: Int[Tensor, "K B"], *, seed: int) -> Labels:
