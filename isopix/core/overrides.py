@@ -63,7 +63,7 @@ def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def differences(saved: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, str]:
+def changed_settings(saved: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, str]:
     """Return the saved and the given value of each setting that differs, as a text by its path."""
     before, after = flatten(saved), flatten(given)
     return {

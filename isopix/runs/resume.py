@@ -14,7 +14,7 @@ import torch
 from isopix.core import ranks
 from isopix.core.config import to_dict
 from isopix.core.device import DeviceLike, check_compiler, describe_devices, free_memory, total_memory
-from isopix.core.overrides import differences
+from isopix.core.overrides import changed_settings
 from isopix.core.text import count_of
 from isopix.core.verb import begin_work
 from isopix.data.dataset import load_dataset, open_source
@@ -69,7 +69,9 @@ def folder_of_runs(out: Path, settings: Mapping[str, Any], kind: str) -> Iterato
 
 def check_same_settings(owner: str, saved: Mapping[str, Any], given: Mapping[str, Any]) -> None:
     """Raise ValueError if settings that numbers depend on differ from those that `owner` has."""
-    changed = [text for path, text in differences(saved, given).items() if not path.endswith(WITHOUT_EFFECT)]
+    changed = [
+        text for path, text in changed_settings(saved, given).items() if not path.endswith(WITHOUT_EFFECT)
+    ]
     if changed:
         others = f"; and {len(changed) - MAX_LISTED} others" if len(changed) > MAX_LISTED else ""
         listed = "; ".join(changed[:MAX_LISTED]) + others

@@ -12,7 +12,7 @@ import torch
 
 from isopix.codecs.base import Codec
 from isopix.core.config import to_dict
-from isopix.core.overrides import differences, override, parse
+from isopix.core.overrides import changed_settings, override, parse
 from isopix.core.text import command_line
 from isopix.data.patch_augment import NoPatchAugment
 from isopix.data.sources.base import DATASETS, require_known_source
@@ -205,7 +205,7 @@ def _check_same_network(groups: tuple[str, ...], recipe: Recipe, trained: Recipe
     """Raise ValueError for changed settings of a trained network but dropout, which has no weights."""
     changed = [
         text
-        for path, text in differences(to_dict(trained), to_dict(recipe)).items()
+        for path, text in changed_settings(to_dict(trained), to_dict(recipe)).items()
         if path.startswith(groups) and not path.endswith(NO_WEIGHTS)
     ]
     if changed:
