@@ -74,22 +74,39 @@ def _read(source: PathLike, config: ImportConfig) -> "ImportedModel":
     return imported if local else replace(imported, origin=f"Hugging Face {source}")
 
 
-Target = Annotated[PathLike, "Folder to create, or hf://owner/name: a repository on the Hugging Face Hub."]
-Format = Annotated[ExportFormat, "huggingface: load with transformers; isopix: load with isopix.load."]
+Target = Annotated[
+    PathLike, "Folder or file to create, or hf://owner/name: a repository on the Hugging Face Hub."
+]
+Format = Annotated[
+    ExportFormat,
+    "huggingface: load with transformers; isopix: load with isopix.load; torch: program of torch.export in a "
+    ".pt2 file; onnx: ONNX graph in an .onnx file.",
+]
 Private = Annotated[bool, "Create a private repository."]
+Layer = Annotated[int | None, "Layer of the features of a program. Default: classes, or as for `features`."]
 
 
 @verb()
 def export(
-    run: RunLike, out: Target, *, format: Format = "huggingface", private: Private = False
+    run: RunLike,
+    out: Target,
+    *,
+    format: Format = "huggingface",
+    layer: Layer = None,
+    private: Private = False,
 ) -> ExportResult:
-    """Export the model of a run with a model card, to a folder or to the Hugging Face Hub.
+    """Export the model of a run with a model card, to a folder or to the Hugging Face Hub; or as a program.
 
     For transformers an autoregressive model of pixels becomes an ImageGPT, without a class head; one of
     patches a ViTModel or, fine-tuned on classes, a ViTForImageClassification. For the Hub, log in first (hf
     auth login); the repository is created if it does not exist.
 
+    With --format torch or onnx, a program from uint8 images [B 3 H W] of the model's size to the class logits
+    of a fine-tuned run, or to pooled features. It is compared with the model on ten random images.
+
     Example: isopix export runs/photos hf://me/photos-igpt --format isopix
+
+    Example: isopix export runs/classes classes.onnx --format onnx
     """
     from isopix.interop.export import exported_model
     from isopix.pretrained.model import PretrainedModel
@@ -103,6 +120,12 @@ def export(
     to_hub = target != os.fspath(out)
     if private and not to_hub:
         raise ValueError(f"private is for a repository on the Hub, {HUB}owner/name; out is {out}")
+    if to_hub:
+        hub.require_name(target)
+    if format in PROGRAMS:
+        return _export_program(run, Path(out), format, layer)
+    if layer is not None:
+        raise ValueError("layer is for a program: --format torch or onnx")
     if isinstance(run, PretrainedModel):
         model, card = run, ""
     else:
@@ -130,3 +153,28 @@ def export(
         url=url,
         path=None if to_hub else Path(target),
     )
+
+
+PROGRAMS = {"torch": (".pt2", "torch.export.load"), "onnx": (".onnx", "onnxruntime.InferenceSession")}
+
+
+def _export_program(run: RunLike, out: Path, format: ExportFormat, layer: int | None) -> ExportResult:
+    from isopix.interop.program import write_program
+    from isopix.pretrained.run import open_run
+    from isopix.verbs.features import default_layer
+
+    suffix, load = PROGRAMS[format]
+    with open_run(run, "cpu", out=out, suffixes=(suffix,)) as (_, model):
+        if layer is None and not model.classes:
+            layer = default_layer(run, model)
+        error = write_program(model.loaded, out, layer=layer, pool=model.pool)
+        result = ExportResult(
+            format=format,
+            step=model.loaded.step,
+            layer=layer,
+            classes=model.classes if layer is None else (),
+            image_size=model.network.codec.image_size,
+            max_error=error,
+            load_with=f"{load}('{out}')",
+        )
+    return result.saved(out)
