@@ -34,6 +34,7 @@ LR_FACTOR = 0.1  # of pre-training's learning rate; often the best (iGPT section
 FINETUNE_FIELDS = [each.name for each in fields(FineTuneConfig)]
 # What the meaning of the weights depends on: the network, which codes it predicts, and what it is shown.
 MEANING = ("model.", "objective.kind", "objective.corruption.")
+NO_WEIGHTS = ("dropout", "drop_path")  # ends of settings of the network that may change
 CODEC = "model.codec"
 
 CPU = torch.device("cpu")
@@ -193,7 +194,7 @@ def _check_same_network(groups: tuple[str, ...], recipe: Recipe, trained: Recipe
     changed = [
         f"{path}={json.dumps(value)}, not {json.dumps(given.get(path))}"
         for path, value in own.items()
-        if path.startswith(groups) and not path.endswith("dropout") and given.get(path) != value
+        if path.startswith(groups) and not path.endswith(NO_WEIGHTS) and given.get(path) != value
     ]
     if changed:
         raise ValueError(
