@@ -16,6 +16,7 @@ from isopix.verbs.options import PathLike, RunLike
 
 if TYPE_CHECKING:
     from isopix.interop.imported_model import ImportedModel
+    from isopix.pretrained.model import PretrainedModel
 
 HUB = "hf://"
 DEFAULT_IMPORT = ImportConfig()
@@ -109,11 +110,6 @@ def export(
     Example: isopix export runs/classes classes.onnx --format onnx
     """
     from isopix.interop.export import exported_model
-    from isopix.pretrained.model import PretrainedModel
-    from isopix.pretrained.run import load_network
-    from isopix.reporting.run_record import read_run_or_model
-    from isopix.reporting.summary import Library, model_card
-    from isopix.runs.load import find_model
     from isopix.storage import hub
 
     target = os.fspath(out).removeprefix(HUB)
@@ -126,14 +122,7 @@ def export(
         return _export_program(run, Path(out), format, layer)
     if layer is not None:
         raise ValueError("layer is for a program: --format torch or onnx")
-    if isinstance(run, PretrainedModel):
-        model, card = run, ""
-    else:
-        path = find_model(Path(run))
-        model = PretrainedModel(load_network(path, "cpu"))
-        library: Library = "isopix" if format == "isopix" else "transformers"
-        name = target if to_hub else Path(target).name
-        card = model_card(read_run_or_model(path), name=name, library=library)
+    model, card = _with_card(run, format, target if to_hub else Path(target).name)
     skipped, load_with = dict[str, str](), f"isopix.load('{target}')"
     with scratch_folder("export") if to_hub else nullcontext("") as temporary:
         folder = Path(temporary) / "model" if to_hub else Path(target)
@@ -153,6 +142,22 @@ def export(
         url=url,
         path=None if to_hub else Path(target),
     )
+
+
+def _with_card(run: RunLike, format: ExportFormat, name: str) -> "tuple[PretrainedModel, str]":
+    """Return the model of a run, and its model card; none of a model without a run."""
+    from isopix.pretrained.model import PretrainedModel
+    from isopix.pretrained.run import load_network
+    from isopix.reporting.run_record import read_run_or_model
+    from isopix.reporting.summary import Library, model_card
+    from isopix.runs.load import find_model
+
+    if isinstance(run, PretrainedModel):
+        return run, ""
+    path = find_model(Path(run))
+    library: Library = "isopix" if format == "isopix" else "transformers"
+    card = model_card(read_run_or_model(path), name=name, library=library)
+    return PretrainedModel(load_network(path, "cpu")), card
 
 
 PROGRAMS = {"torch": (".pt2", "torch.export.load"), "onnx": (".onnx", "onnxruntime.InferenceSession")}
