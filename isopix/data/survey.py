@@ -16,7 +16,7 @@ from isopix.core.text import printable
 from isopix.data import decode, results
 from isopix.data.copies import Groups, exact_duplicates, near_duplicates
 from isopix.data.dataset import DataConfig, open_source
-from isopix.data.flags import SIDE, Flag, find_flags
+from isopix.data.flags import SIDE, find_flags
 from isopix.data.preprocess import map_images
 from isopix.data.sources.base import SPLIT_NAMES, Source, SplitName, remember_source
 from isopix.storage.cache import default_cache
@@ -40,7 +40,7 @@ class ImageFacts(NamedTuple):
     content_hash: int  # that of its copies too, as `content_number`
     thumbnail: UInt8[np.ndarray, "8 8 3"]  # the whole image, averaged
     picture: Image.Image | None  # at most PICTURE_SIDE wide and high
-    flags: dict[Flag, float]
+    flags: dict[str, float]
 
 
 @dataclass
