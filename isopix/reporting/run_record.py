@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import pairwise
 from pathlib import Path, PurePath
 from typing import Any, TypeVar
 
@@ -173,11 +174,11 @@ def read_run_or_model(path: Path) -> RunRecord:
 
 
 def public(values: Any) -> Any:
-    """Return values without the folders of absolute paths, alone or as `setting=path`."""
+    """Return values without the folders of absolute paths, alone or as `setting=path`, but for `--data`."""
     if isinstance(values, Mapping):
         return {key: public(value) for key, value in values.items()}
     if isinstance(values, list):
-        return list(map(public, values))
+        return [each if option == "--data" else public(each) for option, each in pairwise(["", *values])]
     if not isinstance(values, str):
         return values
     before, equals, path = values.rpartition("=")

@@ -20,7 +20,7 @@ from isopix.probing.config import ProbeConfig
 from isopix.recipes import igpt
 from isopix.reporting.page import read_runs, report_page
 from isopix.reporting.run_record import read_run
-from isopix.reporting.section import result_panel, result_picture
+from isopix.reporting.section import result_panel, result_pictures
 from isopix.reporting.summary import headline, model_card
 from isopix.runs.pretrain import save_data_sample
 from isopix.storage.result import Result
@@ -186,14 +186,14 @@ def test_each_of_several_pictures_of_a_folder_is_its_own(tmp_path: Path) -> None
     for name in ("a", "b"):
         path = tmp_path / f"{name}.png"
         Image.new("RGB", (4, 4)).save(path)
-        assert result_picture(Result(call=call("sample")).saved(path)) == path
+        assert result_pictures(Result(call=call("sample")).saved(path)) == [path]
 
 
-def test_the_picture_of_neighbors_is_that_of_near_duplicates(tmp_path: Path) -> None:
+def test_neighbors_show_near_duplicates_and_outliers(tmp_path: Path) -> None:
     for name in ("outliers", "duplicates"):
         Image.new("RGB", (4, 4)).save(tmp_path / f"{name}.png")
     result = Result(call=call("neighbors")).saved(tmp_path)
-    assert result_picture(result) == tmp_path / "duplicates.png"
+    assert [each.name for each in result_pictures(result)] == ["duplicates.png", "outliers.png"]
 
 
 def test_equal_names_have_the_names_of_their_parents(tmp_path: Path) -> None:
@@ -225,9 +225,9 @@ def test_a_classifier_has_the_layer_of_its_own_pool(tmp_path: Path) -> None:
     evidence((0.9, 0.1, 0.1), call=call("probe", "2030")).saved(run.probes / "mean.json")
     assert "layer=2" in card(run.path)
     record = read_run(run)
-    assert headline({"run": record}).replace("\u00a0", " ").startswith("Probe test accuracy: 30.0 %")
-    two = headline({"run": record, "other": replace(record, results=[])})
-    assert two.replace("\u00a0", " ").startswith("Probe test accuracy (run): 30.0 %")
+    assert headline({"run": record})[0].replace("\u00a0", " ") == "Probe test accuracy: 30.0 %"
+    two, _ = headline({"run": record, "other": replace(record, results=[])})
+    assert two.replace("\u00a0", " ") == "Probe test accuracy (run): 30.0 %"
 
 
 def test_transformers_supports_autoregressive_models_only(tmp_path: Path) -> None:
