@@ -139,7 +139,7 @@ def test_ids_are_unique_and_pictures_are_described(pages: Mapping[str, str], nam
     outline = Outline(pages[name])
     for names in (
         [attributes["id"] for _, attributes in outline.elements if "id" in attributes],
-        [link["download"] for link in outline.named("a")],
+        [link["download"] for link in outline.named("a") if "download" in link],
     ):
         assert len(set(names)) == len(names)
     assert all(each.get("aria-label") or each.get("aria-hidden") for each in outline.named("svg"))
@@ -171,7 +171,7 @@ def test_a_picture_is_shown_with_its_caption(tmp_path: Path) -> None:
     images = Outline(page).named("img")
     assert len(images) == before + 1
     assert [each for each in images if each.get("width") == "32" and "4 samples" in str(each["alt"])]
-    assert page.index("4 samples") < page.index("Runs and baselines")
+    assert page.index("4 samples") < page.rindex("Runs and baselines")
 
 
 @pytest.mark.parametrize(("pixels", "size"), [(13400, 0), (1, 2**40)])
