@@ -21,6 +21,7 @@ from isopix.reporting.run_record import (
     grouped_settings,
     public,
     read_run,
+    repeatable,
     setting_text,
 )
 from isopix.reporting.section import (
@@ -238,9 +239,10 @@ def commands_section(run: RunRecord) -> Section:
     commit, palette, here = run.environment.get("commit"), run.environment.get("palette"), None
     lines = [f"# isopix at commit {commit}"] if commit else []
     lines += [f"# palette {palette.get('file')}: {palette.get('source')}"] if palette else []
-    made = [run.environment, *(public(each.call) for each in run.results)]
-    made = [each for each in made if each.get("command")]
-    calls = dict.fromkeys((setting_text(each["command"]), each.get("folder")) for each in made)
+    made = [each for each in (run.environment, *(each.call for each in run.results)) if each.get("command")]
+    calls = dict.fromkeys(
+        (shlex.join(repeatable(each["command"])), public(each.get("folder"))) for each in made
+    )
     for command, folder in calls:
         if folder and folder != here:
             here = folder

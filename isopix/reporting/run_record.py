@@ -174,21 +174,26 @@ def read_run_or_model(path: Path) -> RunRecord:
 
 
 def public(values: Any) -> Any:
-    """Return values without the folders of absolute paths, alone or as `setting=path`, but for `--data`."""
+    """Return values without the folders of absolute paths, alone or as `setting=path`."""
     if isinstance(values, Mapping):
         return {key: public(value) for key, value in values.items()}
     if isinstance(values, list):
-        return [each if option == "--data" else public(each) for option, each in pairwise(["", *values])]
+        return list(map(public, values))
     if not isinstance(values, str):
         return values
     before, equals, path = values.rpartition("=")
     return before + equals + (PurePath(path).name if path.startswith("/") else path)
 
 
+def repeatable(command: Sequence[str]) -> list[str]:
+    """Return the words of a command as `public` does, but the data as it was given."""
+    return [each if option == "--data" else public(each) for option, each in pairwise(["", *command])]
+
+
 def _environment(path: Path) -> Values:
     environment = read_json(path)
     from_dict(RunEnvironment, environment)  # raises ValueError for values of other types
-    return dict(public(environment))
+    return {**public(environment), "command": environment.get("command")}
 
 
 def _data_sample(path: Path) -> DataSample:

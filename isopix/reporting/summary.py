@@ -168,7 +168,7 @@ def model_card(run: RunRecord, *, name: str, library: Library) -> str:
     loss, classes = training.held_out_loss(run) if run.predicts_codes else None, training.uniform_classes(run)
     uniform = {"uniform prediction": math.log(classes)} if classes else {}
     settings = [pair for group in grouped_settings(run).values() for pair in group]
-    commands = [run.environment.get("command"), run.probe and public(run.probe.call["command"])]
+    commands = public([run.environment.get("command"), run.probe and run.probe.call["command"]])
     text = render(
         "card.md.j2",
         run=run,
