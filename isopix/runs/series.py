@@ -9,8 +9,7 @@ from pathlib import Path
 
 import torch
 
-from isopix.core.config import from_dict, to_dict
-from isopix.core.overrides import parse, resolve_setting
+from isopix.core.config import from_dict
 from isopix.core.progress import announce, track
 from isopix.core.signals import Interrupted
 from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
@@ -222,7 +221,7 @@ def prepare_low_data(
     words = [f"steps={config.finetune_steps}", *settings, *fixed]
     start = prepare_finetune(str(run.path), words, options={"num_test_images": num_test_images})
     recipe = start.recipe
-    for path in (resolve_setting(to_dict(recipe), word) for word in registry.full_names(parse(settings))):
+    for path in registry.setting_paths(recipe, settings):
         if path == "train.seed" or (path.startswith("data.") and not path.startswith("data.augment")):
             raise ValueError(
                 f"{path} cannot be set here: fine-tuning uses the images and subsets that are probed; "
