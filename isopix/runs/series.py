@@ -118,6 +118,7 @@ def select_lr(
 
 
 def with_lr(recipe: Recipe, lr: float) -> Recipe:
+    """Return the recipe with a learning rate."""
     return recipe.updated(optimizer=replace(recipe.train.optimizer, lr=lr))
 
 
