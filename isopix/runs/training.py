@@ -72,7 +72,7 @@ class TrainingRun:
                 self.pretrain_model, recipe.model.width, len(data.classes), finetune, seed=recipe.train.seed
             )
             self.model.freeze_unused()
-            self.task = FineTuneTask(self.model, recipe.data.patch_augment)
+            self.task = FineTuneTask(self.model, recipe.data.patch_augment, data.train.labels)
             if finetune.early_stops and finetune.patience:
                 self.early_stopping = EarlyStopping(finetune.patience)
         self.precision = recipe.train.precision_on(device)
