@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from isopix.verbs.data import data_show, palette
     from isopix.verbs.doctor import doctor
     from isopix.verbs.evaluate import compare, evaluate
-    from isopix.verbs.features import features
+    from isopix.verbs.features import features, predict
     from isopix.verbs.import_export import export, import_model
     from isopix.verbs.pretrain import finetune, pretrain, resume, search_lr
     from isopix.verbs.probe import probe

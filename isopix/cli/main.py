@@ -38,7 +38,7 @@ KEYWORD = inspect.Parameter.KEYWORD_ONLY
 COMMANDS = {
     "Start": ("demo", "list", "show", "plan", "data", "palette", "doctor"),
     "Train": ("pretrain", "finetune", "resume", "search-lr"),
-    "Measure": ("probe", "evaluate", "compare", "analyze", "score", "neighbors", "features"),
+    "Measure": ("probe", "evaluate", "compare", "analyze", "score", "neighbors", "features", "predict"),
     "Pictures": ("sample", "complete", "reconstruct", "studio"),
     "Share": ("report", "export", "import"),
     "Papers": ("reproduce",),

@@ -1,21 +1,24 @@
 """Evaluation of a fine-tuned model on test images, optionally by majority vote over random masks."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
 from isopix.core import stats
 from isopix.core.device import Precision, autocast, eval_batch_size
-from isopix.core.progress import track
+from isopix.core.progress import quiet, track
 from isopix.core.random import generator
 from isopix.core.text import normal_form
 from isopix.core.types import Groups, ImageSequence, Labels, Mask
 from isopix.data.dataset import ImageDataset
+from isopix.data.preprocess import PreprocessConfig, preprocess
+from isopix.data.sources.base import SourceSplit
 from isopix.finetuning.classifier import FineTuneModel
-from isopix.finetuning.results import ClassificationMetrics
+from isopix.finetuning.results import CalibrationBin, ClassificationMetrics
 from isopix.model.heads import ClassLogits
 from isopix.objectives.base import PretrainModel
 from isopix.probing.features import draw_masks
@@ -25,6 +28,7 @@ from isopix.storage.result import EnsembleAccuracy
 EnsembleLogits = Float[Tensor, "K B C"]  # class logits of the same images under K masks, or K = 1 unmasked
 
 TOP_K = 5
+NUM_BINS = 15  # of confidence, as Guo et al. 2017
 VOTE_BATCH_SIZE = 256  # images that are voted on at once; no setting, as the random ties depend on it
 
 
@@ -63,6 +67,27 @@ def ensemble_logits(
     return torch.stack(logits)
 
 
+def predict_source(
+    model: FineTuneModel, source: SourceSplit, config: PreprocessConfig, *, top_k: int, precision: Precision
+) -> Iterator[tuple[list[int], list[float]] | str]:
+    """Yield the `top_k` most likely classes of each image, with probabilities, or why it cannot be read.
+
+    Probabilities are means over masks, drawn for every VOTE_BATCH_SIZE images, if the model has some.
+    """
+    images, masks = preprocess(source, config), num_masks(model)
+    with track("predicting classes", source.num_images) as count, quiet():
+        for start in range(0, source.num_images, VOTE_BATCH_SIZE):
+            batch = list(islice(images, VOTE_BATCH_SIZE))
+            read = [torch.from_numpy(each.image) for each in batch if not isinstance(each, str)]
+            found: Iterator[tuple[list[int], list[float]]] = iter(())
+            if read:
+                logits = ensemble_logits(model, torch.stack(read), masks=masks, seed=0, precision=precision)
+                values, classes = logits.softmax(-1).mean(0).topk(top_k)
+                found = zip(classes.tolist(), values.tolist(), strict=True)
+            yield from (each if isinstance(each, str) else next(found) for each in batch)
+            count(start + len(batch))
+
+
 def num_masks(model: FineTuneModel, given: int | None = None) -> int:
     """Return the number of masks: `given`, or one if the model is evaluated on masked images, else none."""
     if given and not model.objective.masks_input:
@@ -96,7 +121,9 @@ def evaluate_predictions(
     probabilities = exact.softmax(-1)
     [interval] = stats.accuracy_interval((voted == labels)[None], groups)
     top_k = probabilities.mean(0).topk(min(TOP_K, num_classes)).indices
-    averaged = probabilities.mean(0).argmax(-1)
+    confidence, averaged = probabilities.mean(0).max(-1)
+    bins = calibration_bins(confidence, averaged == labels)
+    gaps = [each.images * abs(each.accuracy - each.confidence) for each in bins]
     confused = (labels * num_classes + voted).bincount(minlength=num_classes**2)
     confused = confused.reshape(num_classes, num_classes)
     of_class = zip(confused.diagonal().tolist(), confused.sum(1).tolist(), strict=True)
@@ -109,6 +136,21 @@ def evaluate_predictions(
         per_class_accuracy=tuple(right / count if count else None for right, count in of_class),
         confusion_matrix=tuple(map(tuple, confused.tolist())),
         ensemble=EnsembleAccuracy(_mean(predictions == labels), _mean(averaged == labels)),
+        calibration_error=sum(gaps) / len(labels),
+        calibration=bins,
+    )
+
+
+def calibration_bins(
+    confidence: Float[Tensor, " B"], correct: Bool[Tensor, " B"]
+) -> tuple[CalibrationBin, ...]:
+    """Return those of 15 bins (0, 1/15], ..., (14/15, 1] of confidence that have images."""
+    places = (confidence * NUM_BINS).ceil()
+    found = [places == place for place in range(1, NUM_BINS + 1)]
+    return tuple(
+        CalibrationBin(int(own.sum()), _mean(confidence[own]), _mean(correct[own]))
+        for own in found
+        if own.any()
     )
 
 

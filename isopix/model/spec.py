@@ -57,6 +57,10 @@ class ModelSpec:
     """Dropout of the first block's input, in training."""
     block: BlockSpec = field(default_factory=TransformerSpec)
     """Block of the network."""
+    drop_path: Dropout = 0.0
+    """Stochastic depth: rate at which both branches of the last block are dropped for an image, in training;
+    0 in the first block, and linear in between.
+    """
     depth: Depth
     """Number of blocks."""
     width: Size
@@ -96,12 +100,15 @@ class ModelSpec:
         self._check_parts(codec, objective)
         grid, width, corruption = codec.grid, self.width, objective.corruption
         distinct, times = (1, self.depth) if self.tie_blocks else (self.depth, 1)
+        blocks = [self.block.build(grid, width, objective.causal) for _ in range(distinct)]
+        for layer, block in enumerate(blocks):
+            block.set_drop_path(self.drop_path * layer / max(1, self.depth - 1))
         backbone = Backbone(
             grid,
             self.stem.build(codec, width),
             corruption.build(width),
             self.positions.build(grid, width),
-            [self.block.build(grid, width, objective.causal) for _ in range(distinct)] * times,
+            blocks * times,
             self.block.norm.build(width),
             cls_token=nn.Parameter(torch.zeros(width)) if self.class_token else None,
             pos_norm=corruption.build_pos_norm(self.block.norm, width),
@@ -132,6 +139,8 @@ class ModelSpec:
             what = "class_token" if self.class_token else f"objective.corruption={corruption.kind}"
             needs = f"block {self.block.kind}, which needs the whole grid"
             raise ValueError(f"{what} is not possible with {needs}")
+        if self.drop_path and self.tie_blocks:
+            raise ValueError("drop_path rises with the depth, and with tie_blocks=true all blocks are one")
         components = self.stem.num_components(codec)
         if objective.masks_single_codes and codec.num_codes not in (1, components):
             raise ValueError(

@@ -52,9 +52,9 @@ def training_flops(recipe: Recipe) -> int:
 def recipe_memory(recipe: Recipe) -> TrainingMemory:
     """Estimate the memory of training with Adam in float32, without allocating it.
 
-    The sum of 16 bytes per parameter, all tensors that a CPU saves for the backward pass (of recomputed
-    blocks the inputs, and all of one), and the gradient of the head's float32 outputs. Other gradients and
-    allocator overhead come on top.
+    The sum of 16 bytes per parameter, with `ema` 20, all tensors that a CPU saves for the backward pass (of
+    recomputed blocks the inputs, and all of one), and the gradient of the head's float32 outputs. Other
+    gradients and allocator overhead come on top.
     """
     codec = recipe.model.codec.placeholder(recipe.grid)
     with FakeTensorMode(allow_non_fake_inputs=True):  # only masks and codes are computed
@@ -66,7 +66,7 @@ def recipe_memory(recipe: Recipe) -> TrainingMemory:
     parameters = sum(parameter.numel() for parameter in network.parameters())
     outputs = codec.num_codes * (codec.vocab_size if recipe.model.head.categorical else 1)
     return TrainingMemory(
-        BYTES_PER_PARAMETER * parameters,
+        (BYTES_PER_PARAMETER + 4 * (recipe.train.ema is not None)) * parameters,
         max(0, small - SMALL_BATCH * per_image),
         per_image + 4 * outputs * decoded_positions(recipe),
     )

@@ -1,7 +1,9 @@
-"""Tables in files: columns of text, and one of arrays that are written batch by batch."""
+"""Tables in files: columns of text, and one of arrays that is written batch by batch."""
 
+import io
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +14,23 @@ from numpy.typing import NDArray
 
 from isopix.core.text import csv_text
 from isopix.storage.arrays import npy_bytes, write_npy
-from isopix.storage.atomic import temporary_folder
+from isopix.storage.atomic import replace_file, temporary_folder, write_csv
 
 Columns = Mapping[str, Sequence[str | None]]
 Batches = Iterable[NDArray[Any]]
-VALUES = "features"  # the name of the column of arrays
+
+
+def write_columns(path: Path, columns: Mapping[str, Sequence[object]]) -> None:
+    """Replace a .csv or .parquet file by a table of these columns of text or numbers, None where missing."""
+    if path.suffix == ".csv":
+        return write_csv(path, list(columns), zip(*columns.values(), strict=True))
+    content = io.BytesIO()
+    pq.write_table(pa.table({name: list(values) for name, values in columns.items()}), content)
+    return replace_file(path, content.getvalue())
 
 
 def write_rows(path: Path, columns: Columns, batches: Batches) -> None:
-    """Replace a file by a table of these columns and of `features`, [n ...], held in memory by batches.
+    """Replace a file by a table of these columns and of `features`, [n ...], one batch in memory at a time.
 
     By suffix: an array [N ...] in `.npz`, nested lists of fixed size in `.parquet`, and in `.csv` a column
     for each number, in raster order. What is missing is empty in `.npz`, which has no null.
@@ -31,45 +41,37 @@ def write_rows(path: Path, columns: Columns, batches: Batches) -> None:
         (folder / "table").rename(path)
 
 
-def _write_npz(path: Path, columns: Columns, batches: Batches) -> None:
-    write_npy(path.with_suffix(".npy"), batches)
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.write(path.with_suffix(".npy"), f"{VALUES}.npy")
+def _write_npz(file: Path, columns: Columns, batches: Batches) -> None:
+    write_npy(file.with_name("features.npy"), batches)
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.write(file.with_name("features.npy"), "features.npy")
         for name, values in columns.items():
             archive.writestr(f"{name}.npy", npy_bytes(np.array([each or "" for each in values])))
 
 
-def _write_parquet(path: Path, columns: Columns, batches: Batches) -> None:
-    writer: pq.ParquetWriter | None = None
-    for part, batch in _parts(columns, batches):
+def _write_parquet(file: Path, columns: Columns, batches: Batches) -> None:
+    writer: Any = None
+    rest = {name: iter(values) for name, values in columns.items()}
+    for batch in batches:
         nested = pa.array(batch.reshape(-1))
         for size in reversed(batch.shape[1:]):
             nested = pa.FixedSizeListArray.from_arrays(nested, size)
-        text = {name: pa.array(values, pa.string()) for name, values in part.items()}
-        table = pa.table({**text, VALUES: nested})
-        writer = writer or pq.ParquetWriter(path, table.schema)
+        text = {name: pa.array(islice(values, len(batch)), pa.string()) for name, values in rest.items()}
+        table = pa.table({**text, "features": nested})
+        writer = writer or pq.ParquetWriter(file, table.schema)
         writer.write_table(table)
-    if writer is not None:
-        writer.close()
+    writer.close()
 
 
-def _write_csv(path: Path, columns: Columns, batches: Batches) -> None:
-    with path.open("w", encoding="utf-8", newline="") as file:
-        for part, batch in _parts(columns, batches):
+def _write_csv(file: Path, columns: Columns, batches: Batches) -> None:
+    rest = zip(*columns.values(), strict=True)
+    with file.open("w", encoding="utf-8", newline="") as text:
+        for batch in batches:
             numbers = batch.reshape(len(batch), -1)
-            if not file.tell():
-                file.write(csv_text([[*columns, *(f"{VALUES}_{i}" for i in range(numbers.shape[1]))]]))
-            rows = zip(*part.values(), numbers, strict=True)
-            file.write(csv_text([*text, *values] for *text, values in rows))
-
-
-def _parts(columns: Columns, batches: Batches) -> Iterator[tuple[Columns, NDArray[Any]]]:
-    """Yield each batch with its rows of the other columns."""
-    start = 0
-    for batch in batches:
-        stop = start + len(batch)
-        yield {name: values[start:stop] for name, values in columns.items()}, batch
-        start = stop
+            if not text.tell():
+                text.write(csv_text([[*columns, *(f"features_{i}" for i in range(numbers.shape[1]))]]))
+            rows = zip(islice(rest, len(batch)), numbers, strict=True)
+            text.write(csv_text([*row, *values] for row, values in rows))
 
 
 WRITERS = {".parquet": _write_parquet, ".npz": _write_npz, ".csv": _write_csv}

@@ -173,6 +173,14 @@ class TrainConfig:
     """Update rule."""
     schedule: ScheduleSpec = field(default_factory=WarmupCosineSchedule)
     """Learning rate over the steps."""
+    layer_decay: Annotated[float, Range(above=0, high=1)] = 1.0
+    """Factor of the learning rate from each layer to the one before: the head and the last norm have all of
+    it, block l of L has layer_decay^(L + 1 - l), and what precedes the blocks layer_decay^(L + 1) (BEiT).
+    """
+    ema: Annotated[float, Range(above=0, below=1)] | None = None
+    """Decay of an exponential moving average of the weights, (1 + step) / (10 + step) while that is less. The
+    average is what is evaluated, and what other commands load; null: none.
+    """
     max_grad_norm: Annotated[float, Range(above=0)] | None = None
     """Gradients with a larger norm are scaled down to it; null does not clip them."""
     precision: Precision | None = None
@@ -241,7 +249,9 @@ class TrainConfig:
         self.check_ranks(1)
 
     def check_ranks(self, count: int) -> None:
-        """Raise ValueError for a batch that cannot be split over so many processes."""
+        """Raise ValueError for settings that are not possible with so many processes."""
+        if self.ema is not None and self.parallel == "fsdp" and count > 1:
+            raise ValueError("ema needs the whole weights on each device; allowed: parallel=ddp, or ema=null")
         if self.batch_size % (count * self.accumulate):
             factors = {f"{count} processes": count, f"accumulate {self.accumulate}": self.accumulate}
             parts = " x ".join(text for text, size in factors.items() if size > 1)

@@ -1,18 +1,22 @@
 """One training step: gradients summed over the chunks of a batch, and an update if they are finite."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from isopix.core.device import autocast, is_out_of_memory
 from isopix.core.types import Scalar
+from isopix.model.backbone import Backbone
 from isopix.train.config import TrainConfig
 from isopix.train.parallel import full, shard_like, strategy
 from isopix.train.tasks import Batch, TrainingTask
 
 LOSS = "the loss or its gradient"
+AVERAGE = "average"  # of the weights, kept as a moment of the optimizer; in a checkpoint, the weights
 NUMBER = ":number"  # ends the names of moments that are numbers and no tensors
 
 
@@ -43,6 +47,8 @@ class TrainStep:
         self.accumulate = config.accumulate  # doubled where memory is short
         self.parallel = strategy(task, config.parallel, self.precision)
         self.optimizer = config.optimizer.build(task.module.parameters())
+        if config.layer_decay < 1:
+            decay_by_layer(self.optimizer, task.module, config.layer_decay)
         self.group_lrs = [group["lr"] for group in self.optimizer.param_groups]
         self.losses: Callable[[Batch], Mapping[str, Scalar]] = task.losses
         if config.compiles_on(self.device):
@@ -69,7 +75,7 @@ class TrainStep:
         self.blocked = nonfinite if self.config.on_nonfinite == "skip" else self.blocked | nonfinite
         for group, lr in zip(self.optimizer.param_groups, self.group_lrs, strict=True):
             group["lr"] = lr * lr_factor
-        self._update()
+        self._update(step)
         return totals
 
     def _add_gradients(self, batch: Batch) -> dict[str, Scalar]:
@@ -84,7 +90,7 @@ class TrainStep:
                 totals[name] = totals[name] + loss.detach() if name in totals else loss.detach()
         return self.parallel.total(totals)
 
-    def _update(self) -> None:
+    def _update(self, step: int) -> None:
         """Run the optimizer unless updates are blocked; a fused one decides that on the device."""
         fused = vars(self.optimizer).get("_step_supports_amp_scaling", False)  # as torch's GradScaler asks
         fused = fused and not self.parallel.shards_weights  # it takes no flag beside sharded tensors
@@ -92,6 +98,32 @@ class TrainStep:
             vars(self.optimizer).update(grad_scale=None, found_inf=self.blocked.float())
         if fused or not self.blocked:
             self.optimizer.step()
+            if self.config.ema is not None:
+                self._average(min(self.config.ema, (1 + step) / (10 + step)))
+
+    @torch.no_grad()
+    def _average(self, decay: float) -> None:
+        trained: list[Tensor] = [each for each in self.task.module.parameters() if each.grad is not None]
+        states = [self.optimizer.state[each] for each in trained]
+        for parameter, state in zip(trained, states, strict=True):
+            if AVERAGE not in state:
+                state[AVERAGE] = parameter.clone()
+        torch._foreach_lerp_([state[AVERAGE] for state in states], trained, 1 - decay)
+
+    def swap_average(self) -> None:
+        """Exchange the weights and their moving average, if there is one."""
+        for parameter, state in self.optimizer.state.items():
+            if AVERAGE in state:
+                parameter.data, state[AVERAGE] = state[AVERAGE], parameter.data
+
+    @contextmanager
+    def averaged(self) -> Iterator[None]:
+        """Use the moving average as weights, which is then in `state` in exchange."""
+        self.swap_average()
+        try:
+            yield
+        finally:
+            self.swap_average()
 
     def nonfinite_steps(self) -> list[int]:
         """Return the steps since the last call whose loss or gradient is not finite; waits for the device."""
@@ -138,6 +170,23 @@ class TrainStep:
                 self.optimizer.state[parameter][moment.removesuffix(NUMBER)] = value.item()
             else:
                 self.optimizer.state[parameter][moment] = shard_like(value, parameter)
+        self.swap_average()
+
+
+def decay_by_layer(optimizer: torch.optim.Optimizer, module: nn.Module, decay: float) -> None:
+    """Divide the groups of an optimizer by layer, each with its learning rate (`TrainConfig.layer_decay`)."""
+    [backbone] = (each for each in module.modules() if isinstance(each, Backbone))
+    last = len(backbone.blocks) + 1
+    layers = dict[nn.Parameter, int]()
+    for name, parameter in backbone.named_parameters():
+        part, number, *_ = f"{name}.".split(".")
+        layers[parameter] = int(number) + 1 if part == "blocks" else last * part.endswith("norm")
+    groups = list[dict[str, Any]]()
+    for group in optimizer.param_groups:
+        for layer in range(last + 1):
+            own = [each for each in group["params"] if layers.get(each, last) == layer]
+            groups += [{**group, "params": own, "lr": group["lr"] * decay ** (last - layer)}] if own else []
+    optimizer.param_groups[:] = groups
 
 
 def _saved(path: str, value: object) -> tuple[str, Tensor]:

@@ -92,11 +92,15 @@ class Trainer:
         self.started = True
 
     def run(self) -> int:
-        """Train to `config.steps`, or until asked to stop; save, and return the step reached."""
+        """Train to `config.steps`, or until asked to stop; save, and return the step reached.
+
+        An average of the weights takes their place in the task.
+        """
         self.start()
         self.stopped, _ = self._agree()
         while self.step < self.config.steps and not self.stopped:
             self.advance()
+        self.train_step.swap_average()
         return self.step
 
     def advance(self) -> None:
@@ -154,7 +158,8 @@ class Trainer:
         return None
 
     def _save(self) -> None:
-        self.callbacks.save(self.step, self.train_step.state())
+        with self.train_step.averaged():
+            self.callbacks.save(self.step, self.train_step.state())
         self.saved_at = time.monotonic()
 
     def _agree(self) -> tuple[bool, bool]:
@@ -209,13 +214,13 @@ class Trainer:
     def _evaluate(self) -> bool:
         """Log an evaluation; return whether its loss is not finite and the training was rolled back."""
         try:
-            with whole_weights(self.task.module):
-                records = self.evaluations.run(self.step)
+            with self.train_step.averaged():
+                with whole_weights(self.task.module):
+                    records = self.evaluations.run(self.step)
+                for record in records:
+                    self.callbacks.log(record)
         except NonFiniteMetricError as error:
             if self._rolls_back(self.step, str(error)):
                 return True
-            text = f"{error} is not finite at step {self.step}; it is not logged"
-            records = [{"kind": "note", "step": self.step, "text": text}]
-        for record in records:
-            self.callbacks.log(record)
+            self._note(self.step, f"{error} is not finite at step {self.step}; it is not logged")
         return False

@@ -1,13 +1,14 @@
 """`isopix features` and `predict`: a table of features, or of predicted classes, with a row per image."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from isopix.core import choices
 from isopix.core.verb import verb
+from isopix.finetuning.results import PredictionResult
 from isopix.probing.results import FeaturesResult
 from isopix.verbs import options
-from isopix.verbs.options import DeviceLike, FullPrecision, Limit, OtherImages, RunLike
+from isopix.verbs.options import DeviceLike, FullPrecision, Limit, OtherImages, RunLike, TrainingData
 
 if TYPE_CHECKING:
     from isopix.pretrained.model import PretrainedModel
@@ -75,6 +76,62 @@ def features(
         num_images=len(names),
         shape=shape,
         measurements=tuple(loaded.measure(images, name) for name in splits),
+    )
+    return result.saved(out)
+
+
+TopK = Annotated[choices.Count, "Number of most likely classes in the table; at most all."]
+PredictionFile = Annotated[Path, "File to write: .csv or .parquet."]
+
+
+@verb()
+def predict(
+    run: RunLike,
+    *settings: options.DataSettings,
+    out: PredictionFile,
+    data: TrainingData = None,
+    top_k: TopK = 5,
+    precision: options.Precision = None,
+    device: DeviceLike = "auto",
+) -> PredictionResult:
+    """Write the most likely classes of images by a fine-tuned run, with their probabilities, to a table.
+
+    Images need no labels. A file that cannot be read is a row with its problem. Images are masked as in the
+    run's own evaluation.
+
+    Example: isopix predict runs/classes --data photos --out predictions.csv
+    """
+    from collections import Counter
+
+    from isopix.data.dataset import open_source, preprocess_config
+    from isopix.data.sources.base import joined
+    from isopix.finetuning.evaluate import predict_source
+    from isopix.pretrained.images import evaluation_data
+    from isopix.pretrained.run import default_precision, open_run
+    from isopix.storage.tables import write_columns
+
+    with open_run(run, device, out=out, suffixes=(".csv", ".parquet")) as (_, model):
+        tuned, config = model.loaded.finetuned(), evaluation_data(model.loaded, data).updated(settings)
+        source, count = open_source(config)(), min(top_k, len(model.classes))
+        chosen = precision or default_precision(run, model)
+        images = joined([*source.splits.values()])
+        found = predict_source(tuned, images, preprocess_config(config), top_k=count, precision=chosen)
+        rows = list(found)
+    columns: dict[str, list[Any]] = {"file": [*map(images.image_name, range(len(rows)))]}
+    for place in range(count):
+        end = f"_{place + 1}" if place else ""
+        read = [None if isinstance(row, str) else (row[0][place], row[1][place]) for row in rows]
+        columns[f"class{end}"] = [each and model.classes[each[0]] for each in read]
+        columns[f"probability{end}"] = [each and each[1] for each in read]
+    columns["problem"] = [row if isinstance(row, str) else None for row in rows]
+    write_columns(out, columns)
+    result = PredictionResult(
+        data=source.name,
+        step=model.loaded.step,
+        num_images=len(rows),
+        counts=Counter(each for each in columns["class"] if each is not None),
+        columns=columns,
+        warnings=source.notes,
     )
     return result.saved(out)
 

@@ -46,6 +46,7 @@ CALLS = {  # what all calls of a verb have
     "neighbors": "ar --limit 20 --num-neighbors 3 --pictures 2",
     "palette": "palette.npz --data digits --size 8 8 --limit 20",
     "plan": "igpt.digits",
+    "predict": "tuned",
     "pretrain": f"igpt.digits {QUICK} --limit 40",
     "probe": "ar --limit 40 --method ridge --num-resamples 50",
     "reconstruct": "bert --count 4",
@@ -138,7 +139,7 @@ def words_of(verb: str, name: str, values: list[str]) -> list[str]:
     kept = [each for each in given if not values or each.split(" ")[0] != name.removeprefix("--")]
     words = [verb, *" --".join(kept).split(), *values]
     needs_out = inspect.signature(VERBS[verb].function).parameters.get("out")
-    out = ["--out", f"out{next(OUT)}{'.csv' * (verb == 'features')}"]
+    out = ["--out", f"out{next(OUT)}{'.csv' * (verb in ('features', 'predict'))}"]
     return words + out * (needs_out is not None and needs_out.default is needs_out.empty)
 
 
@@ -218,7 +219,7 @@ def test_another_value_changes_the_result(
         return
     of_training = {60} if verb in ("neighbors", "score") else set()
     assert name == "--data" or limits <= {LIMIT, *of_training}
-    if verb in ("data", "finetune", "pretrain", "search-lr"):
+    if verb in ("data", "finetune", "predict", "pretrain", "search-lr"):
         return
     arguments = result.call["arguments"]
     loaded = dataset.load_dataset(dataset.DataConfig(source="other.npz", rows=8, cols=8))

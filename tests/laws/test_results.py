@@ -52,6 +52,7 @@ CALLS = {
     "neighbors": "ar --limit 20 --num-neighbors 2",
     "palette": "fitted.npz --data digits --colors 4 --size 8 8",
     "plan": "igpt.digits",
+    "predict": "tuned --out predictions.csv",
     "pretrain": f"igpt.digits --out pretrained {QUICK}",
     "probe": "ar --method ridge --refit-on-validation",
     "probe ar": "--labels 1 2 --subsets 2 --method ridge",

@@ -4,13 +4,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from isopix.core.overrides import override, parse
+from isopix.data.dataset import load_dataset
 from isopix.finetuning.classifier import FineTuneConfig
 from isopix.recipes import registry
+from isopix.runs.load import load_run
 from isopix.runs.training_log import RunObserver
 from isopix.storage import checkpoint
-from tests.trained import StopAt, different_weights, logged, newest, resume, train
+from isopix.train.evaluator import evaluate_split
+from isopix.train.tasks import PretrainTask
+from tests.trained import CPU, StopAt, different_weights, logged, newest, resume, train
 
 SMALL = ["depth=1", "width=16", "steps=12", "batch_size=8", "log_every=1", "evaluate_every=5"]
 SMALL += ["evaluate_images=16", "num_test_images=16", "checkpoint_every=4", "data.limit=50"]
@@ -21,6 +26,7 @@ SETTINGS = {
     "bert": ("igpt.digits_bert", []),
     "accumulated": ("igpt.digits", ["accumulate=4"]),
     "dropout": ("igpt.digits", ["block.dropout=0.2", "attention_dropout=0.2", "embedding_dropout=0.1"]),
+    "averaged": ("igpt.digits_bert", ["depth=3", "train.ema=0.5", "drop_path=0.5", "layer_decay=0.5"]),
     "bf16": ("igpt.digits_bert", ["precision=bf16"]),
     "fine-tuned": ("igpt.digits", ["finetune.dropout=0.2", "evaluate_every=2", "data.limit=100"]),
     "fine-tuned, classes alone": ("igpt.digits_bert", ["finetune.generative_weight=0", "finetune.layer=0"]),
@@ -62,6 +68,21 @@ def test_a_stopped_run_ends_like_an_uninterrupted_one(
     assert resume(tmp_path / "parts").finished
     assert different_weights(tmp_path / "parts", uninterrupted) == []
     assert losses(uninterrupted) == losses(tmp_path / "parts")
+
+
+def test_the_averaged_weights_are_evaluated_tested_and_loaded_and_not_those_in_training(
+    tmp_path: Path,
+) -> None:
+    settings = recipe("igpt.digits_bert", ["train.ema=0.5", "lr=0.05"])
+    train(settings, tmp_path / "run")
+    loaded, data = load_run(tmp_path / "run", device=CPU), load_dataset(settings.data)
+    found, options = newest(tmp_path / "run").tensors, {"seed": settings.train.seed, "precision": "fp32"}
+    for split in ("validation", "test"):
+        images = getattr(data, split).sample(16)
+        loss = evaluate_split(PretrainTask(loaded.model), images, **options)["loss_nats"]
+        assert logged(tmp_path / "run", kind="evaluation", split=split)[-1]["loss_nats"] == loss
+    for name, parameter in loaded.network.named_parameters():
+        assert not torch.equal(found["optimizer"][f"network.{name}/average"], parameter)
 
 
 def test_a_run_killed_between_checkpoints_resumes_from_the_last_one(tmp_path: Path) -> None:

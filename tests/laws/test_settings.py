@@ -25,7 +25,7 @@ BASE += " finetune.generative_weight=1 objective.random_rate=0.1"
 # Another value of each setting, after "+" with what both runs need.
 VALUES = """
 model.stem=linear_pixel_embedding model.positions=sincos model.class_token=true
-model.embedding_dropout=0.5 model.block=axial model.block.norm=layer_norm
+model.embedding_dropout=0.5 model.drop_path=0.5 model.block=axial model.block.norm=layer_norm
 model.depth=1 model.width=16 model.tie_blocks=true model.init=keras
 objective=autoregressive objective.mask=block objective.corruption=mask_token
 data.source=digits data.rows=12 data.cols=12 data.crop=random data.crop_fraction=0.5 data.resample=bicubic
@@ -33,7 +33,7 @@ data.holdout=0.3 data.train_on_validation=true+finetune.patience=null data.limit
 data.subset=1+data.labels_per_class=4 data.placements=1+data.source=translated-digits data.seed=1
 data.augment=pad_crop_flip data.patch_augment=random
 train.steps=4 train.batch_size=4 train.accumulate=2 train.optimizer=sgd train.schedule=constant
-train.max_grad_norm=0.001
+train.max_grad_norm=0.001 train.layer_decay=0.5 train.ema=0.1
 train.precision=bf16 train.seed=1 train.log_every=2 train.evaluate_every=1 train.evaluate_images=2
 train.num_test_images=2 train.knn_images=8 train.checkpoint_every=2 train.probe_every=2
 finetune.generative_weight=0.5 finetune.layer=1 finetune.pool=grid4 finetune.residual_block=true

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import torch
 from einops import rearrange
 from torch import nn
+from torch.nn import functional as F
 
 from isopix.core.choices import Dropout, Size
 from isopix.core.registry import register
@@ -22,7 +23,6 @@ class Block(nn.Module, abc.ABC):
     """One block. The capabilities are false unless a block declares them and has their methods."""
 
     has_attention_weights: ClassVar[bool] = False  # `attention_axes` and `attention_weights`
-    supports_cache: ClassVar[bool] = False  # `forward_cached`, if it is causal
 
     norm1: Norm  # the first norm
     if TYPE_CHECKING:
@@ -47,6 +47,11 @@ class Block(nn.Module, abc.ABC):
         """Return the outputs of `forward` at these positions only, at less cost."""
         raise NotImplementedError
 
+    def set_drop_path(self, rate: float) -> None:
+        """Drop the residual branches of random images in training. Raises ValueError if it cannot."""
+        if rate:
+            raise ValueError(f"drop_path is not possible with {type(self).__name__}")
+
     def attention_axes(self, grid: Grid) -> list[AttentionAxis]:
         """Return what each of its attentions covers, in order."""
         raise NotImplementedError
@@ -60,8 +65,14 @@ class Block(nn.Module, abc.ABC):
         return KVCache(Buffer(positions), Buffer(positions))
 
     def forward_cached(self, tokens: Tokens, cache: KVCache) -> Tokens:
-        """Return the outputs of `forward` at the next positions; `cache` holds the earlier ones."""
-        raise NotImplementedError
+        """Return the outputs of `forward` at the next positions; `cache` holds the earlier ones.
+
+        This one, of any causal block, computes all positions again each time, which is slow.
+        """
+        kept, begin = cache.first, cache.first.count
+        past = kept.extend(tokens)
+        outputs = self(F.pad(past, (0, 0, 0, kept.positions - kept.count)))
+        return outputs[:, begin : kept.count]
 
 
 class BlockSpec(ModelPart, noun="block"):
@@ -122,9 +133,23 @@ class TransformerSpec(BlockSpec):
         return attention_init(scheme, self.heads)
 
 
+class BranchDropout(nn.Dropout):
+    """Dropout of what a branch adds to the residual stream, at rate `drop_path` of all of it for an image.
+
+    The branch of the other images is divided by 1 - drop_path (stochastic depth, Huang et al. 2016).
+    """
+
+    drop_path = 0.0
+
+    def forward(self, branch: Tokens) -> Tokens:
+        branch = super().forward(branch)
+        if not (self.training and self.drop_path):
+            return branch
+        return branch * F.dropout(branch.new_ones(len(branch), 1, 1), self.drop_path)
+
+
 class TransformerBlock(Block):
     has_attention_weights: ClassVar[bool] = True
-    supports_cache: ClassVar[bool] = True
 
     def __init__(self, spec: TransformerSpec, width: int, causal: bool):
         super().__init__()
@@ -134,11 +159,14 @@ class TransformerBlock(Block):
         )
         self.norm2 = spec.norm.build(width)
         self.mlp = spec.mlp.build(width)
-        self.dropout = nn.Dropout(spec.dropout)
+        self.dropout = BranchDropout(spec.dropout)
 
     def forward(self, tokens: Tokens) -> Tokens:
         tokens = tokens + self.dropout(self.attention(self.norm1(tokens)))
         return tokens + self.dropout(self.mlp(self.norm2(tokens)))
+
+    def set_drop_path(self, rate: float) -> None:
+        self.dropout.drop_path = rate
 
     @property
     def supports_forward_at(self) -> bool:

@@ -125,6 +125,23 @@ def test_dropout_of_the_residual_branches_zeroes_and_scales_in_training() -> Non
     assert 0.6 < kept.float().mean() < 0.9
 
 
+def test_the_last_block_leaves_out_images_at_the_rate_of_drop_path_and_evaluations_none() -> None:
+    """An image is left out by both branches, by neither, or by one; what is kept is divided by 1 - rate."""
+    recipe = cases.CASES[0].updated(depth=3, drop_path=0.5)
+    blocks = cases.network(recipe).backbone.layers
+    assert [block.dropout.drop_path for block in blocks] == [0.0, 0.25, 0.5]
+    block, tokens = block_of()
+    tokens = torch.randn(4000, 2, 8)
+    torch.nn.init.zeros_(block.mlp.down.weight)  # the attention alone adds something
+    whole = block.train()(tokens) - tokens
+    block.set_drop_path(0.25)
+    assert torch.equal(block.eval()(tokens) - tokens, whole)
+    dropped = block.train()(tokens) - tokens
+    kept = dropped.flatten(1).any(1)
+    torch.testing.assert_close(dropped[kept], (whole / 0.75)[kept], rtol=1e-4, atol=1e-5)
+    assert 0.72 < kept.float().mean() < 0.78
+
+
 def test_dropout_of_attention_weights_keeps_the_mean_and_is_not_in_evaluation() -> None:
     block, tokens = block_of(attention_dropout=0.25)
     attention, plain = block.attention, block_of()[0].attention

@@ -1,14 +1,19 @@
 """Fine-tuned models in Python: classes, probabilities, predictions, and a saved one is a classifier."""
 
 import pickle
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
+import pyarrow.csv
+import pyarrow.parquet as pq
 import pytest
 import torch
+from PIL import Image
 
 import isopix
 from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
+from isopix.finetuning import evaluate
 from isopix.finetuning.evaluate import ensemble_logits
 from isopix.pretrained.model import PretrainedModel
 from isopix.runs.load import find_checkpoint
@@ -22,7 +27,7 @@ SETTINGS += ["lr=0.03", "head_bias=true"]
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tuned")
     for name, recipe in (("causal", "igpt.digits"), ("masked", "igpt.digits_bert")):
-        isopix.finetune(recipe, *SETTINGS, out=folder / name, limit=150, device="cpu")
+        isopix.finetune(recipe, *SETTINGS, from_scratch=True, out=folder / name, limit=150, device="cpu")
     return folder
 
 
@@ -67,6 +72,35 @@ def test_predictions_have_the_accuracy_of_evaluate(model: PretrainedModel, data:
     whole = model.predict_proba(test.images, mask_ensemble=0)
     torch.testing.assert_close(model.class_logits(test.images).softmax(1).detach(), whole)
     assert torch.equal(whole, model.predict_proba(test.images)) != masks_input
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_a_table_has_the_most_likely_classes_of_each_file(
+    causal: PretrainedModel, data: ImageDataset, tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(evaluate, "VOTE_BATCH_SIZE", 2)
+    images, files = data.test.images[:5], [tmp_path / f"photos/{number}.png" for number in range(7)]
+    files[0].parent.mkdir()
+    for file, pixels in zip([files[0], *files[3:]], images, strict=True):
+        Image.fromarray(pixels.permute(1, 2, 0).numpy()).save(file)
+    for file in files[1:3]:  # not in one batch
+        file.write_bytes(b"no image")
+    out = tmp_path / f"predictions{suffix}"
+    found = isopix.predict(causal, data=files[0].parent, out=out, top_k=3)
+    table = pq.read_table(out) if suffix == ".parquet" else pyarrow.csv.read_csv(out)
+    rows = [{name: None if each == "" else each for name, each in row.items()} for row in table.to_pylist()]
+    assert [row["file"] for row in rows] == [str(each) for each in files]
+    assert {name: [*each] for name, each in found.columns.items()}["problem"] == [r["problem"] for r in rows]
+    for row in rows[1:3]:
+        assert row.pop("problem").startswith("not a JPEG")
+        assert {*row.values()} == {row["file"], None}
+    probabilities = causal.predict_proba([files[0], *files[3:]]).double().numpy()
+    for row, expected in zip([rows[0], *rows[3:]], probabilities, strict=True):
+        best = np.argsort(-expected)[:3]
+        assert [int(row[name]) for name in ("class", "class_2", "class_3")] == best.tolist()
+        shares = [row["probability"], row["probability_2"], row["probability_3"]]
+        np.testing.assert_allclose(shares, expected[best], rtol=1e-4)
+    assert found.counts == Counter(str(row["class"]) for row in rows if row["class"] is not None)
 
 
 def test_the_probabilities_of_several_masks_are_a_mean_of_probabilities(

@@ -102,6 +102,37 @@ def test_every_group_has_its_own_learning_rate() -> None:
         torch.testing.assert_close(parameter.detach(), before[name] - rate * parameter.grad)
 
 
+def test_the_learning_rate_falls_with_the_distance_from_the_head() -> None:
+    """BEiT's rule, of the first update: 0.5^(L + 1 - l) of block l of L = 2, in each of the groups."""
+    one = make_step(optimizer=Built(lr=0.25), layer_decay=0.5)
+    before = weights(one)
+    one(batch(one, 1), step=1, lr_factor=1.0)
+    scales = {"stem": 0.125, "positions": 0.125, "masking": 0.125, "blocks.0": 0.25, "blocks.1": 0.5}
+    scales |= {"backbone.norm": 1.0, "head": 1.0}
+    for name, parameter in one.task.module.named_parameters():
+        [scale] = (scale for part, scale in scales.items() if f"{part}." in name)
+        rate = scale * (0.25 if parameter.ndim > 1 else 0.0625)
+        torch.testing.assert_close(parameter.detach(), before[name] - rate * parameter.grad)
+
+
+def test_the_average_of_the_weights_is_that_of_the_formula_and_is_exchanged_for_them() -> None:
+    """Decay 0.2, but (1 + 1) / (10 + 1) in step 1, which has the first weights only."""
+    one, expected = make_step(ema=0.2), {}
+    with one.averaged():
+        initial = weights(one)
+    assert all(torch.equal(value, initial[name]) for name, value in weights(one).items())
+    for step in (1, 2, 3, 4):
+        one(batch(one, step), step=step, lr_factor=1.0)
+        decay = min(0.2, (1 + step) / (10 + step))
+        now = weights(one)
+        expected = {
+            name: decay * expected.get(name, value) + (1 - decay) * value for name, value in now.items()
+        }
+    with one.averaged():
+        torch.testing.assert_close(weights(one), expected, rtol=1e-5, atol=1e-7)
+    assert all(torch.equal(value, now[name]) for name, value in weights(one).items())
+
+
 @pytest.mark.parametrize("cls", PLAIN)
 def test_a_resumed_optimizer_goes_on_as_one_that_was_not_stopped(cls: type, tmp_path: Path) -> None:
     """Also one with state of some parameters only, and with numbers among it; through the file itself."""
