@@ -38,7 +38,6 @@ from isopix.reporting.section import (
     missing,
     percent,
     result_panel,
-    result_pictures,
 )
 from isopix.reporting.summary import headline, summary_section
 from isopix.storage.run_folder import RunFolder
@@ -103,7 +102,7 @@ def _results(run: RunRecord, number: int) -> tuple[list[Section], list[Section]]
     for place, title in enumerate(dict.fromkeys(each.title for each in run.results)):
         found = [each for each in run.results if each.title == title]
         panels = [result_panel(each, f"result-{number}-{place}-{i}") for i, each in enumerate(found)]
-        shown = all(map(result_pictures, found))
+        shown = all(each.pictures for each in found)
         (pictures if shown else numbers).append(Section(title, panels, "stack" if shown else "pair"))
     return pictures, numbers
 
