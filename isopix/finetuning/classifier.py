@@ -82,11 +82,6 @@ class FineTuneConfig:
         return ClassHead(inputs, num_classes, residual_block=self.residual_block, bias=self.head_bias)
 
     @property
-    def early_stops(self) -> bool:
-        """Whether the weights with the best validation accuracy are selected."""
-        return self.has_class_loss and self.patience is not None
-
-    @property
     def loss_weights(self) -> dict[str, float]:
         """Weights of w L_GEN + L_CLF (iGPT section 2.3) by metric; a loss of weight 0 is not computed."""
         if self.generative_weight == "inf":

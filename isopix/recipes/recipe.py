@@ -74,9 +74,16 @@ class Recipe:
         return trained and self.model.head.predicts_codes
 
     @property
+    def patience(self) -> int | None:
+        """Evaluations without a better one that end the run; None if they select no step."""
+        if self.finetune is None:
+            return self.train.patience
+        return self.finetune.patience if self.finetune.has_class_loss else None
+
+    @property
     def selects_step(self) -> bool:
-        """Whether the weights with the best validation accuracy are selected."""
-        return self.finetune is not None and self.finetune.early_stops
+        """Whether the weights with the best validation accuracy, in pre-training the loss, are kept."""
+        return self.patience is not None
 
     def updated(self, **changes: Any) -> "Recipe":
         groups: dict[str, Any] = {}

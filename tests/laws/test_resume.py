@@ -70,19 +70,28 @@ def test_a_stopped_run_ends_like_an_uninterrupted_one(
     assert losses(uninterrupted) == losses(tmp_path / "parts")
 
 
-def test_the_averaged_weights_are_evaluated_tested_and_loaded_and_not_those_in_training(
-    tmp_path: Path,
+@pytest.mark.parametrize(("words", "ends"), [("train.ema=0.5", 12), ("patience=2 evaluate_every=1", 4)])
+def test_the_weights_that_were_evaluated_best_or_last_are_tested_and_loaded(
+    words: str, ends: int, tmp_path: Path
 ) -> None:
-    settings = recipe("igpt.digits_bert", ["train.ema=0.5", "lr=0.05"])
-    train(settings, tmp_path / "run")
+    """Those in training are others: of which the average is evaluated, or of later steps."""
+    settings = recipe("igpt.digits_bert", ["lr=0.05", "schedule=constant", *words.split()])
+    train(settings, tmp_path / "run", observer=RunObserver(stop=StopAt(3)))
+    assert resume(tmp_path / "run").finished
     loaded, data = load_run(tmp_path / "run", device=CPU), load_dataset(settings.data)
-    found, options = newest(tmp_path / "run").tensors, {"seed": settings.train.seed, "precision": "fp32"}
+    log = logged(tmp_path / "run", kind="evaluation")
+    found = {each["step"]: each["loss_nats"] for each in log if each["split"] == "validation"}
+    assert (max(found), loaded.step) == (ends, min(found, key=found.__getitem__) if ends < 12 else 12)
     for split in ("validation", "test"):
-        images = getattr(data, split).sample(16)
+        images, options = getattr(data, split).sample(16), {"seed": settings.train.seed, "precision": "fp32"}
         loss = evaluate_split(PretrainTask(loaded.model), images, **options)["loss_nats"]
-        assert logged(tmp_path / "run", kind="evaluation", split=split)[-1]["loss_nats"] == loss
+        [expected] = (each for each in log if (each["step"], each["split"]) == (loaded.step, split))
+        assert expected["loss_nats"] == loss
+    newer = newest(tmp_path / "run").tensors
+    weights = newer["optimizer"] if "ema" in words else newer["model"]
     for name, parameter in loaded.network.named_parameters():
-        assert not torch.equal(found["optimizer"][f"network.{name}/average"], parameter)
+        in_training = weights[f"network.{name}/average" if "ema" in words else name]
+        assert not torch.equal(in_training, parameter)
 
 
 def test_a_run_killed_between_checkpoints_resumes_from_the_last_one(tmp_path: Path) -> None:

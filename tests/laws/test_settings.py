@@ -47,6 +47,7 @@ NOT_COMPARED = {
     *("name", "finetune_overrides", "model.codec", "model.head"),
     *("model.block.mlp", "data.store", "data.workers", "train.compile", "train.parallel"),
     *("train.recompute", "train.checkpoint_minutes", "train.async_save", "train.on_nonfinite"),
+    "train.patience",  # of pre-training
     *("train.evaluators", "finetune.interpolation", "data.splits", "data.max_pixels", "data.white"),
     *("data.label_column", "data.image_column"),
 }
