@@ -2,18 +2,19 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from isopix.core.choices import Count, Dropout, check_ranges
+from isopix.core.choices import Count, Dropout, Range, check_ranges
 from isopix.core.config import config
 from isopix.core.random import generator as seeded
 from isopix.core.types import Grid, Images, Labels, Mask, Scalar
 from isopix.data.patch_augment import PatchAugmentSpec
+from isopix.finetuning.mixing import mix
 from isopix.model.backbone import HiddenState
 from isopix.model.blocks.convolution import Bottleneck
 from isopix.model.heads import ClassHead, ClassLogits
@@ -44,6 +45,10 @@ class FineTuneConfig:
     """Dropout of this vector, in training."""
     label_smoothing: Dropout = 0.0
     """Label smoothing of the classes."""
+    mixup: Annotated[float, Range(low=0)] = 0.0
+    """Mixup of training images and labels, the parameter of its Beta distribution; 0: none."""
+    cutmix: Annotated[float, Range(low=0)] = 0.0
+    """CutMix, likewise; with both, half of the batches have it."""
     patience: Count | None = 10
     """Evaluations without a better validation accuracy before the best weights are kept; null: the last."""
     mask_ratio: Dropout | None = None
@@ -101,10 +106,15 @@ class FineTuneConfig:
 
 
 class LabeledBatch(NamedTuple):
-    """The objective's batch, the classes of its images, a mask of their features, and weights in L_CLF."""
+    """The objective's batch, the classes of its images, a mask of their features, and weights in L_CLF.
+
+    `own` is the part of L_CLF of an image's `labels`; the rest is that of `others`, which is mixed with it.
+    """
 
     batch: TrainingBatch
     labels: Labels
+    others: Labels
+    own: Float[Tensor, " B"]
     dropout_mask: Float[Tensor, "B D"]
     weights: Float[Tensor, " B"]
 
@@ -153,7 +163,8 @@ class FineTuneModel(nn.Module):
             keep = 1 - self.settings.dropout
             dropout_mask = (torch.rand(dropout_mask.shape, generator=generator) < keep).float() / keep
         batch = stem_inputs(batch, images, self.network, augment)
-        return LabeledBatch(batch, labels, dropout_mask, torch.full((len(images),), 1 / len(images)))
+        own, weights = torch.ones(len(images)), torch.full((len(images),), 1 / len(images))
+        return LabeledBatch(batch, labels, labels, own, dropout_mask, weights)
 
     def _make_batch(self, images: Images, generator: torch.Generator) -> TrainingBatch:
         if self.settings.mask_ratio != 0:
@@ -213,7 +224,11 @@ class FineTuneModel(nn.Module):
         return {"total_nats": sum(rest, first), **metrics}
 
     def _class_loss(self, logits: ClassLogits, labeled: LabeledBatch, smoothing: float = 0.0) -> Scalar:
-        losses = F.cross_entropy(logits, labeled.labels, reduction="none", label_smoothing=smoothing)
+        own, other = (
+            F.cross_entropy(logits, labels, reduction="none", label_smoothing=smoothing)
+            for labels in (labeled.labels, labeled.others)
+        )
+        losses = labeled.own * own + (1 - labeled.own) * other
         return (losses * labeled.weights).sum()
 
     def _states(self, batch: TrainingBatch) -> tuple[HiddenState, HiddenState | None]:
@@ -245,8 +260,13 @@ class FineTuneTask:
 
     def make_batch(self, images: Images, labels: Labels | None, generator: torch.Generator) -> LabeledBatch:
         assert labels is not None, "checked by require_labels"
-        augment = augment_patches(self.patch_augment, self.module.network, generator)
-        return self.module.make_batch(images, labels, generator, augment)
+        settings, network = self.module.settings, self.module.network
+        augment = augment_patches(self.patch_augment, network, generator)
+        if not (settings.mixup or settings.cutmix):
+            return self.module.make_batch(images, labels, generator, augment)
+        images, own = mix(images, settings.mixup, settings.cutmix, generator)
+        labeled = self.module.make_batch(images, labels, generator, augment)
+        return labeled._replace(others=labels.flip(0), own=torch.full_like(labeled.own, own))
 
     def losses(self, batch: Batch) -> dict[str, Loss]:
         losses: dict[str, Loss] = self.module(batch)

@@ -17,7 +17,7 @@ def mix(images: Images, mixup: float, cutmix: float, generator: torch.Generator)
     """
     first, seed = torch.rand((), generator=generator), torch.randint(2**31, (), generator=generator)
     boxes = cutmix > 0 and (mixup == 0 or bool(first < 0.5))
-    alpha, random = cutmix if boxes else mixup, np.random.default_rng(seed.item())
+    alpha, random = cutmix if boxes else mixup, np.random.default_rng(int(seed))
     own, others = random.beta(alpha, alpha), images.flip(0)
     if not boxes:
         mixed = own * images + (1 - own) * others

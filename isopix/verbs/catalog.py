@@ -166,6 +166,7 @@ def list_models(what: What = None) -> Listing:
     """
     from isopix.core.config import from_dict
     from isopix.recipes import registry
+    from isopix.recipes.finetuning import FINETUNING
     from isopix.runs.load import shipped_models
     from isopix.storage.atomic import read_json
     from isopix.studies.papers.protocol import protocols
@@ -173,7 +174,7 @@ def list_models(what: What = None) -> Listing:
     files = {name: folder / "model.json" for name, folder in shipped_models().items()}
     found: dict[str, Any] = {
         "models": {name: from_dict(ShippedModel, read_json(file)) for name, file in files.items()},
-        "recipes": registry.listing(),
+        "recipes": registry.listing() | {name: each.description for name, each in FINETUNING.items()},
         "protocols": protocols(),
     }
     return Listing(**{kind: each for kind, each in found.items() if what in (kind, None)})

@@ -44,6 +44,8 @@ stem=fourier_pixel_embedding: sigma=2.0 frequencies=32
 data.augment=pad_crop_flip: pad=3 flip=0.0
 data.augment=scale_crop augment.min_side=9 augment.max_side=12 augment.crop=8: min_side=10 max_side=16 crop=9
 data.augment=scale_crop augment.min_side=9 augment.max_side=12 augment.crop=8: flip=1.0
+data.augment=inception_crop: min_area=0.5 max_ratio=2 flip=1.0
+data.augment=rand_augment: base=pad_crop_flip operations=4 magnitude=1 deviation=5 erase=1.0
 objective=masked: mask=block corruption=mask_token random_rate=0.5 keep_rate=0.5 deterministic_mask=true
 objective=masked: label_smoothing=0.1 causal=true
 objective.mask=bernoulli objective=masked: ratio=0.3

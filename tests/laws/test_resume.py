@@ -28,11 +28,11 @@ SETTINGS = {
     "dropout": ("igpt.digits", ["block.dropout=0.2", "attention_dropout=0.2", "embedding_dropout=0.1"]),
     "averaged": ("igpt.digits_bert", ["depth=3", "train.ema=0.5", "drop_path=0.5", "layer_decay=0.5"]),
     "bf16": ("igpt.digits_bert", ["precision=bf16"]),
-    "fine-tuned": ("igpt.digits", ["finetune.dropout=0.2", "evaluate_every=2", "data.limit=100"]),
+    "fine-tuned": ("igpt.digits", ["finetune.dropout=0.2", "mixup=1", "evaluate_every=2", "data.limit=100"]),
     "fine-tuned, classes alone": ("igpt.digits_bert", ["finetune.generative_weight=0", "finetune.layer=0"]),
     "bytes": ("isotropic.tiny-conv-fourier-1", ["data.source=digits", "data.rows=8", "data.cols=8"]),
     "patches": ("patchformer.tiny", [*DIGITS_IN_PATCHES, "head.channels=8", *RESNET, "stem.channels=4"]),
-    "augmented": ("igpt.digits", ["data.augment.kind=pad_crop_flip", "data.rows=16", "data.cols=16"]),
+    "augmented": ("igpt.digits", ["data.augment=rand_augment", "augment.erase=0.5", "rows=16", "cols=16"]),
 }
 
 
