@@ -57,6 +57,7 @@ probe=knn: neighbors_grid=[3] temperature=1.0
 probe=sgd probe.iterations=20: iterations=10 batch_size=8 momentum=0.5 lr_grid=[0.1]
 probe=adam probe.epochs=3 probe.patience=1: lr=0.1 epochs=2 batch_size=8 tolerance=0.5
 probe=adam probe.epochs=3 probe.tolerance=0.5: patience=1
+probe=attentive probe.iterations=20: heads=2 iterations=10 batch_size=8 weight_decay=5.0 lr_grid=[0.1]
 evaluator=knn: every=1 num_images=5 pool=grid2
 evaluator=linear_probe evaluator.num_val=9: every=1 num_train=12 num_val=2 source=translated-digits pool=grid2
 optimizer=adam: lr=0.1 beta1=0.5 beta2=0.5 epsilon=0.1
