@@ -1,4 +1,4 @@
-"""`isopix demo` with several seeds: the table and the picture at the top of the README.
+"""`isopix demo` with several seeds: the table of the README, and the picture at the top of docs/index.md.
 
 python bench/demo.py --out runs/demos --seeds 3              # runs what is missing, then collects
 python bench/demo.py --out runs/demos --seeds 3 --collect    # writes bench/results and docs/pictures

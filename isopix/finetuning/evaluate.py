@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -18,7 +18,7 @@ from isopix.data.dataset import ImageDataset
 from isopix.data.preprocess import PreprocessConfig, preprocess
 from isopix.data.sources.base import SourceSplit
 from isopix.finetuning.classifier import FineTuneModel
-from isopix.finetuning.results import ClassificationMetrics
+from isopix.finetuning.results import CalibrationBin, ClassificationMetrics
 from isopix.model.heads import ClassLogits
 from isopix.objectives.base import PretrainModel
 from isopix.probing.features import draw_masks
@@ -28,6 +28,7 @@ from isopix.storage.result import EnsembleAccuracy
 EnsembleLogits = Float[Tensor, "K B C"]  # class logits of the same images under K masks, or K = 1 unmasked
 
 TOP_K = 5
+NUM_BINS = 15  # of confidence, as Guo et al. 2017
 VOTE_BATCH_SIZE = 256  # images that are voted on at once; no setting, as the random ties depend on it
 
 
@@ -120,7 +121,9 @@ def evaluate_predictions(
     probabilities = exact.softmax(-1)
     [interval] = stats.accuracy_interval((voted == labels)[None], groups)
     top_k = probabilities.mean(0).topk(min(TOP_K, num_classes)).indices
-    averaged = probabilities.mean(0).argmax(-1)
+    confidence, averaged = probabilities.mean(0).max(-1)
+    bins = calibration_bins(confidence, averaged == labels)
+    gaps = [each.images * abs(each.accuracy - each.confidence) for each in bins]
     confused = (labels * num_classes + voted).bincount(minlength=num_classes**2)
     confused = confused.reshape(num_classes, num_classes)
     of_class = zip(confused.diagonal().tolist(), confused.sum(1).tolist(), strict=True)
@@ -133,6 +136,21 @@ def evaluate_predictions(
         per_class_accuracy=tuple(right / count if count else None for right, count in of_class),
         confusion_matrix=tuple(map(tuple, confused.tolist())),
         ensemble=EnsembleAccuracy(_mean(predictions == labels), _mean(averaged == labels)),
+        calibration_error=sum(gaps) / len(labels),
+        calibration=bins,
+    )
+
+
+def calibration_bins(
+    confidence: Float[Tensor, " B"], correct: Bool[Tensor, " B"]
+) -> tuple[CalibrationBin, ...]:
+    """Return those of 15 bins (0, 1/15], ..., (14/15, 1] of confidence that have images."""
+    places = (confidence * NUM_BINS).ceil()
+    found = [places == place for place in range(1, NUM_BINS + 1)]
+    return tuple(
+        CalibrationBin(int(own.sum()), _mean(confidence[own]), _mean(correct[own]))
+        for own in found
+        if own.any()
     )
 
 

@@ -1,6 +1,6 @@
 """The results of `isopix evaluate` and `predict`: metrics of a fine-tuned network, and predicted classes."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +8,16 @@ from isopix.core.text import Table, count_of, percent_with_interval
 from isopix.storage.result import EnsembleAccuracy, Result, Unsaved, unsaved
 
 SHOWN = 10  # images of a table
+MAX_CONFUSION = 12  # classes, of a confusion matrix as a table
+
+
+@dataclass(frozen=True)
+class CalibrationBin:
+    """The images whose confidence is in a bin: their number, mean confidence, and accuracy."""
+
+    images: int
+    confidence: float
+    accuracy: float
 
 
 @dataclass(frozen=True)
@@ -17,6 +27,10 @@ class ClassificationMetrics:
     `cross_entropy` is in nats per image, the mean over masks; `top5_accuracy` that of the mean probability.
     `confusion_matrix` [C C] counts images by class (rows) and prediction (columns). `ensemble` has the
     accuracies of a single mask and of the mean probability.
+
+    `calibration_error` is the expected calibration error (ECE) of the mean probability, the mean difference
+    of confidence and accuracy over the images in bins of equal width (Guo et al. 2017, eq. 3), and
+    `calibration` has those of the 15 bins that have images.
     """
 
     num_images: int
@@ -27,6 +41,8 @@ class ClassificationMetrics:
     per_class_accuracy: tuple[float | None, ...]
     confusion_matrix: tuple[tuple[int, ...], ...]
     ensemble: EnsembleAccuracy
+    calibration_error: float
+    calibration: tuple[CalibrationBin, ...]
 
 
 class EvaluationResult(Result):
@@ -49,15 +65,32 @@ class EvaluationResult(Result):
         if metrics.top5_accuracy is not None:
             rows.append(("top-5 accuracy", f"{metrics.top5_accuracy:.1%}"))
         rows.append(("classification loss", f"{metrics.cross_entropy:.4f} nats"))
+        rows.append(("expected calibration error", f"{metrics.calibration_error:.1%}"))
         assert self.measurement
         rows += [(name, f"{accuracy:.1%}") for name, accuracy in self.measurement.baselines.items()]
         masking = {0: "", 1: ", one random mask"}.get(masks, f", {masks} random masks")
-        by_class = zip(self.classes, metrics.per_class_accuracy, strict=True)
-        class_rows = [(name, "no images" if each is None else f"{each:.1%}") for name, each in by_class]
+        few = len(self.classes) <= MAX_CONFUSION
+        columns = self.classes if few else ("most frequent error",)
+        title = f"Accuracy by class{', and images by prediction' * few}"
         return [
             Table(f"{self.measurement.line}{masking}", ["metric", "value (95 % CI)"], rows),
-            Table("Accuracy by class", ["class", "accuracy"], class_rows),
+            Table(title, ["class", "accuracy", *columns], list(self._class_rows(few=few))),
         ]
+
+    def _class_rows(self, *, few: bool) -> Iterator[tuple[object, ...]]:
+        metrics = self.metrics
+        by_class = zip(self.classes, metrics.per_class_accuracy, metrics.confusion_matrix, strict=True)
+        for own, accuracy, counts in by_class:
+            shown = "no images" if accuracy is None else f"{accuracy:.1%}"
+            others = [each for each in zip(counts, self.classes, strict=True) if each[1] != own]
+            errors, worst = max(others, default=(0, ""))
+            yield own, shown, *(counts if few else (f"{worst} ({errors:,})" if errors else "",))
+
+    def figures(self) -> Iterator[tuple[str, Any]]:
+        from isopix.plots.classes import plot_classification  # noqa: PLC0415
+
+        caption = "Images of each class by prediction, and accuracy by confidence in bins (points: images)."
+        yield caption, plot_classification(self.metrics, self.classes)
 
 
 class PredictionResult(Result):

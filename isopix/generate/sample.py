@@ -29,6 +29,7 @@ from isopix.core.random import generator
 from isopix.core.types import Codes, Grid, Images, Mask, Tokens
 from isopix.generate.results import SamplingConfig
 from isopix.model.attention import AttentionCache, KVCache
+from isopix.model.blocks.transformer import Block
 from isopix.model.network import Network, evaluation_mode, with_rounded_matrices
 from isopix.model.stems.pixels import Inputs
 from isopix.objectives.base import ObjectiveSpec, PretrainModel
@@ -140,6 +141,7 @@ def decode_steps(
     if _rounds_matrices(network.device, sampling):
         network = with_rounded_matrices(network)
     backbone = network.backbone
+    _note_full_passes(*{type(block) for block in backbone.blocks})
     caches = backbone.new_caches(sampling.precision)
     uniform = on_device(uniform, network.device)
     known = network.codec.encode(prompt)
@@ -161,6 +163,14 @@ def decode_steps(
             here = slice(position, position + 1)
             step = step._replace(codes=torch.where(hidden[:, here], step.codes, known[:, here]))
         yield step
+
+
+@cache
+def _note_full_passes(*blocks: type[Block]) -> None:
+    for block in blocks:
+        if block.forward_cached is Block.forward_cached:
+            text = "%s has no forward_cached: sampling is slow, as it computes all positions for each one"
+            logger.info(text, block.__name__)
 
 
 def _decode_next(

@@ -43,7 +43,8 @@ class Buffer:
         return self.all_rows.nbytes if self.count else 0
 
     def repeat_batch(self, times: int) -> None:
-        self.all_rows = self.all_rows.repeat_interleave(times, 0)
+        if self.count:
+            self.all_rows = self.all_rows.repeat_interleave(times, 0)
 
 
 class KVCache:

@@ -86,7 +86,7 @@ def prepare_pretrain(
     if weights is not None:
         weights = find_model(Path(weights))
         loaded = load_run(weights, device=CPU)
-    base = loaded.recipe if loaded and recipe is None else recipe
+    base = _for_this_machine(loaded.recipe) if loaded and recipe is None else recipe
     if base is None:
         raise ValueError("pretrain needs the name of a recipe (isopix list recipes), or --from RUN")
     if loaded and recipe is None and loaded.recipe.finetune is not None:
@@ -125,7 +125,7 @@ def prepare_finetune(
             f"{source} is a recipe; fine-tune its trained model {FORMER_NAMES[source]}, or give from_scratch "
             "to train the recipe"
         )
-    base = loaded.recipe if loaded else registry.find(source, "no run folder or recipe")
+    base = _for_this_machine(loaded.recipe) if loaded else registry.find(source, "no run folder or recipe")
     loaded = None if from_scratch else loaded
     layers = [changes for _, changes in registry.layers(file, options, settings)]
     given = [path for changes in layers for path in changes]
@@ -145,6 +145,13 @@ def prepare_finetune(
     model = PretrainModel(recipe.outline(), recipe.objective)
     FineTuneModel(model, recipe.model.width, 2, recipe.finetune)  # raises ValueError if parts do not fit
     return _start(recipe, folder, loaded) if loaded else TrainingStart(recipe)
+
+
+def _for_this_machine(recipe: Recipe) -> Recipe:
+    """Return the recipe of a run, compiled and in bf16 only where this machine does so by default."""
+    precision = None if recipe.train.precision == "bf16" else recipe.train.precision
+    compiled = None if recipe.train.compile else recipe.train.compile
+    return recipe.updated(precision=precision, compile=compiled)
 
 
 def finetune_recipe(recipe: Recipe, source: str, *, from_scratch: bool) -> Recipe:

@@ -36,6 +36,7 @@ from isopix.runs.state import (
     selection_text,
 )
 from isopix.runs.training_log import RunObserver, TrainingLog, decoder_fits, evaluator_specs
+from isopix.runs.visibility import check_visibility
 from isopix.storage import checkpoint
 from isopix.storage.provenance import plugin_records
 from isopix.storage.result import Measurement
@@ -60,6 +61,7 @@ class TrainingRun:
     ):
         self.folder, self.recipe, self.data, self.origin, self.device = folder, recipe, data, origin, device
         self.network = network.to(device)
+        check_visibility(recipe, network.codec, device)
         self.network.backbone.recompute = recipe.train.recompute
         self.pretrain_model = PretrainModel(self.network, recipe.objective)
         self.model: FineTuneModel | None = None
@@ -67,9 +69,8 @@ class TrainingRun:
         finetune = recipe.finetune
         self.classifies = finetune is not None and finetune.has_class_loss
         if finetune is not None:
-            self.model = FineTuneModel(
-                self.pretrain_model, recipe.model.width, len(data.classes), finetune, seed=recipe.train.seed
-            )
+            width, seed = recipe.model.width, recipe.train.seed
+            self.model = FineTuneModel(self.pretrain_model, width, len(data.classes), finetune, seed=seed)
             self.model.freeze_unused()
             self.task = FineTuneTask(self.model, recipe.data.patch_augment)
         patience = recipe.patience
@@ -129,16 +130,15 @@ class TrainingRun:
                 callbacks=Callbacks(self.record, self.save, self.should_stop, self.roll_back),
             )
             if saved:
-                state = saved.state
                 if self.model:
                     self.model.head.load_state_dict(dict(saved.tensors[CLASSIFIER]))
                 self.trainer.restore(
-                    state.step,
+                    saved.state.step,
                     dict(saved.tensors[OPTIMIZER]),
                     seconds=self.log.total("seconds"),
                     joules=self.log.total("energy_joules"),
-                    skipped_batches=state.skipped_batches,
-                    accumulate=state.accumulate,
+                    skipped_batches=saved.state.skipped_batches,
+                    accumulate=saved.state.accumulate,
                 )
             if self.recipe.predicts_codes and not self.log.has("baselines"):
                 self._measure_baselines()

@@ -22,8 +22,9 @@ PATIENCE = 0.2  # of the run's steps: a rise that ends within them is a recovery
 
 NUM_DEVIATIONS = 2  # standard deviations of the accuracy of a constant prediction
 CAUSES = (
-    "a learning rate that is too high or too low (optimizer.lr; try a third of it, and three times as much), "
-    "labels that do not match their images, or unsuitable augmentation (try data.augment=none)"
+    "too few steps (of pre-training, too), a learning rate that is too high or too low (optimizer.lr; try a "
+    "third of it, and three times as much), labels that do not match their images, or unsuitable "
+    "augmentation (try data.augment=none)"
 )
 
 

@@ -31,6 +31,7 @@ def extensions() -> list[Recipe]:
         for objective in objectives
         for changes in (
             {"block": block, "codec": palette},
+            {"block": registry.kinds("block")["decay"](), "codec": palette},
             {"codec": codec},
             {"stem": stem, "codec": palette},
         )

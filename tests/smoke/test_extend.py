@@ -13,6 +13,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples" / "extend"
 DIGITS = ["--data", "digits", "data.rows=8", "data.cols=8"]
 # file: (recipe, settings, what its label says, the command that makes pictures, or why there are none)
 CASES: dict[str, tuple[str, list[str], str, str]] = {
+    "decay_block.py": ("igpt.digits", ["block=decay"], "exponential decay", "sample"),
     "gated_mlp.py": ("igpt.digits", ["model.block.mlp.kind=gated"], "SwiGLU 4x", "sample"),
     "gray_codec.py": ("igpt.digits", ["codec=gray4"], "4-bit grayscale", "sample"),
     "denoising.py": ("igpt.digits", ["objective=denoising"], "denoising, std 64", ""),

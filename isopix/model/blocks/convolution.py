@@ -49,8 +49,6 @@ class ConvolutionSpec(BlockSpec):
 
 
 class ConvolutionBlock(Block):
-    supports_cache: ClassVar[bool] = True
-
     def __init__(self, spec: ConvolutionSpec, grid: Grid, width: int, causal: bool):
         super().__init__()
         self.norm1 = spec.norm.build(width)

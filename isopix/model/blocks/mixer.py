@@ -1,7 +1,6 @@
 """Mixer block: an MLP over the positions of each channel, then one over the channels of each position."""
 
 from dataclasses import field
-from typing import ClassVar
 
 import torch
 from einops import rearrange
@@ -50,8 +49,6 @@ class MixerSpec(BlockSpec):
 
 
 class MixerBlock(Block):
-    supports_cache: ClassVar[bool] = True
-
     def __init__(self, spec: MixerSpec, grid: Grid, width: int, causal: bool):
         super().__init__()
         self.norm1 = spec.norm.build(width)

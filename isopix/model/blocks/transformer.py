@@ -23,7 +23,6 @@ class Block(nn.Module, abc.ABC):
     """One block. The capabilities are false unless a block declares them and has their methods."""
 
     has_attention_weights: ClassVar[bool] = False  # `attention_axes` and `attention_weights`
-    supports_cache: ClassVar[bool] = False  # `forward_cached`, if it is causal
 
     norm1: Norm  # the first norm
     if TYPE_CHECKING:
@@ -66,8 +65,14 @@ class Block(nn.Module, abc.ABC):
         return KVCache(Buffer(positions), Buffer(positions))
 
     def forward_cached(self, tokens: Tokens, cache: KVCache) -> Tokens:
-        """Return the outputs of `forward` at the next positions; `cache` holds the earlier ones."""
-        raise NotImplementedError
+        """Return the outputs of `forward` at the next positions; `cache` holds the earlier ones.
+
+        This one, of any causal block, computes all positions again each time, which is slow.
+        """
+        kept, begin = cache.first, cache.first.count
+        past = kept.extend(tokens)
+        outputs = self(F.pad(past, (0, 0, 0, kept.positions - kept.count)))
+        return outputs[:, begin : kept.count]
 
 
 class BlockSpec(ModelPart, noun="block"):
@@ -145,7 +150,6 @@ class BranchDropout(nn.Dropout):
 
 class TransformerBlock(Block):
     has_attention_weights: ClassVar[bool] = True
-    supports_cache: ClassVar[bool] = True
 
     def __init__(self, spec: TransformerSpec, width: int, causal: bool):
         super().__init__()

@@ -92,6 +92,18 @@ def test_metrics_of_one_mask_are_scikit_learns() -> None:
         assert accuracy == pytest.approx((predictions[own] == label).mean())
 
 
+def test_calibration_is_that_of_numpys_histogram() -> None:
+    found = evaluating.evaluate_predictions(LOGITS, LABELS, seed=0)
+    mean = LOGITS.double().softmax(-1).mean(0).numpy()
+    confidence, correct = mean.max(1), mean.argmax(1) == LABELS.numpy()
+    edges = np.linspace(0, 1, 16)
+    count, sums, right = (
+        np.histogram(confidence, edges, weights=each)[0] for each in (None, confidence, correct.astype(float))
+    )
+    assert found.calibration_error == pytest.approx(np.abs(right - sums).sum() / 400)
+    assert [each.images for each in found.calibration] == [each for each in count if each]
+
+
 def test_several_masks_are_voted_on_and_averaged_as_by_a_naive_loop() -> None:
     found = evaluating.evaluate_predictions(LOGITS, LABELS, seed=0)
     predictions, probabilities = LOGITS.argmax(-1), LOGITS.double().softmax(-1)

@@ -8,9 +8,12 @@ import torch
 from matplotlib.figure import Figure
 
 from isopix.analysis.embeddings import continuous_similarity, one_hot_similarity
+from isopix.finetuning.results import CalibrationBin, ClassificationMetrics
 from isopix.plots import biases, curves, embeddings, sheets, study
 from isopix.plots.attention import plot_attention_distance, plot_attention_maps
+from isopix.plots.classes import plot_classification
 from isopix.plots.palette import plot_palette
+from isopix.storage.result import EnsembleAccuracy
 from tests.golden.values import check_golden
 from tests.unit.plots import cases
 from tests.unit.plots.cases import content
@@ -27,6 +30,11 @@ DISTANCES = cases.distances(["1", "2"], [[2.0, 3.0], [4.0, 5.0]], {"all position
 TUNING = [{"step": step, "accuracy": step / 50, "split": "validation"} for step in (0, 10, 20)]
 TESTED = [{"step": 40, "accuracy": 0.5, "split": "test"}]
 HIGH = STUDY._replace(baselines={"raw pixels": 0.9, "raw pixels, PCA": 0.31, "chance": 0.1})
+CONFUSION = ((3, 1, 0), (0, 0, 0), (2, 0, 6))
+BINS = (CalibrationBin(3, 0.32, 0.5), CalibrationBin(9, 0.9, 0.7))
+METRICS = ClassificationMetrics(
+    12, 0.75, (0.5, 0.9), 1.0, None, (), CONFUSION, EnsembleAccuracy(0.75, 0.75), 0.195, BINS
+)
 COLORS = [[250, 240, 10], [3, 2, 1], [90, 20, 200]]
 ENCODINGS = {"one-hot": one_hot_similarity(8), "continuous": continuous_similarity(8)}
 
@@ -42,6 +50,7 @@ CASES: dict[str, Callable[[], Figure]] = {
     ),
     "accuracy against loss": lambda: curves.plot_accuracy_vs_loss({"run": cases.POINTS}),
     "accuracy against loss of three steps": lambda: curves.plot_accuracy_vs_loss({"run": cases.POINTS[1:4]}),
+    "classification": lambda: plot_classification(METRICS, ["a", "$b$", "c"]),
     "bars": lambda: curves.plot_accuracy_bars({"x": [curves.Bar("one", 0.5, 0.6)]}),
     "forest": lambda: biases.plot_forest(cases.FOREST),
     "attention": lambda: plot_attention_maps(cases.attention()),

@@ -15,7 +15,7 @@ from isopix.core.config import to_dict
 from isopix.data.dataset import ImageDataset
 from isopix.data.splits import Split
 from isopix.finetuning.classifier import FineTuneConfig
-from isopix.finetuning.results import ClassificationMetrics, EvaluationResult
+from isopix.finetuning.results import CalibrationBin, ClassificationMetrics, EvaluationResult
 from isopix.model.heads import RegressionHeadSpec
 from isopix.model.stems.patches import PatchEmbedSpec
 from isopix.probing.config import ProbeConfig
@@ -176,7 +176,8 @@ def fine_tuned(path: Path, pool: Pool = "mean") -> RunFolder:
     write_log(run, [*validation, {**test, "measurement": measured}])
     by_class: Any = {"per_class_accuracy": (0.5, 0.7), "confusion_matrix": ((1, 0), (0, 1))}
     one_mask = EnsembleAccuracy(0.6, 0.6)
-    metrics = ClassificationMetrics(180, 0.6, (0.53, 0.67), 1.2, 0.9, **by_class, ensemble=one_mask)
+    bins: Any = {"calibration_error": 0.1, "calibration": (CalibrationBin(180, 0.7, 0.6),)}
+    metrics = ClassificationMetrics(180, 0.6, (0.53, 0.67), 1.2, 0.9, **by_class, ensemble=one_mask, **bins)
     about: Any = {"data": "digits", "step": 10, "mask_ensemble": 0, "precision": "fp32"}
     given: Any = {"call": call("evaluate"), "measurement": measurement(), "classes": ("a", "b")}
     EvaluationResult(**about, **given, metrics=metrics).saved(run.evaluations / "evaluate.json")

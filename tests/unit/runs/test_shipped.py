@@ -103,3 +103,13 @@ def test_fine_tuning_starts_from_a_model_or_from_scratch_as_it_is_told() -> None
     with pytest.raises(ValueError, match=f"pretrain --from {NAME} --out OUT"):
         prepare_pretrain(NAME)
     assert not COPIES.exists()
+
+
+def test_what_starts_from_a_model_computes_as_this_machine_does() -> None:
+    """The model was trained in bf16, compiled; here there may be neither instructions nor a compiler."""
+    name, data = "igpt.tiny-cifar10", ("data.source=digits",)
+    assert saved_recipe(MODELS[name]).train.compile
+    for start in (prepare_pretrain(None, data, weights=Path(name)), prepare_finetune(name, data)):
+        assert (start.recipe.train.compile, start.recipe.train.precision) == (None, None)
+    again = prepare_pretrain(None, (*data, "compile=true", "precision=bf16"), weights=Path(name))
+    assert (again.recipe.train.compile, again.recipe.train.precision) == (True, "bf16")

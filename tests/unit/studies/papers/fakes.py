@@ -45,7 +45,7 @@ class FakeVerbs:
     def evaluate(self, run: Path, options: Mapping[str, Any]) -> Result:
         test = json.loads((run / "test.json").read_text())
         ensemble = EnsembleAccuracy(test / 2, test / 4)
-        metrics = ClassificationMetrics(9, test, (0, 1), 1.0, None, (), (), ensemble)
+        metrics = ClassificationMetrics(9, test, (0, 1), 1.0, None, (), (), ensemble, 0.0, ())
         shared: Any = {"data": "digits", "step": 9, "mask_ensemble": 0, "precision": "fp32", "classes": ()}
         shared["measurement"] = measurement()
         return EvaluationResult(call=call("evaluate"), metrics=metrics, **shared)
