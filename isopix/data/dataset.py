@@ -12,7 +12,6 @@ from isopix.core.config import config
 from isopix.core.overrides import override, parse
 from isopix.core.random import generator
 from isopix.core.text import printable
-from isopix.data import rand_augment  # noqa: F401  registers it
 from isopix.data.augment import AugmentationSpec, NoAugmentation
 from isopix.data.cache import CachedSource, StoreChoice, cached_source
 from isopix.data.copies import distinct_splits

@@ -11,6 +11,7 @@ from isopix.core.config import config
 from isopix.core.overrides import parse
 from isopix.core.random import generator
 from isopix.core.types import Grid
+from isopix.data import rand_augment  # noqa: F401  registers it
 from isopix.data.dataset import DataConfig
 from isopix.finetuning.classifier import FineTuneConfig
 from isopix.model.network import Network, parameters_on_meta, unsaved_tensors
