@@ -1,8 +1,7 @@
 """Attentive probe: a learned query gathers the positions of a layer, which a linear classifier reads."""
 
-import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 import torch
@@ -10,10 +9,10 @@ from einops import rearrange
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from isopix.core.choices import Count, Number, Pool, Range
+from isopix.core.choices import Count, Pool, Range
 from isopix.core.random import generator
 from isopix.core.registry import register
-from isopix.probing.minibatch import LEARNING_RATE, BatchReader, Classifiers, MinibatchProbe
+from isopix.probing.minibatch import BatchReader, Classifiers, DescendingRates
 from isopix.probing.probe import FittedProbe, ProbeProblem
 from isopix.probing.splits import Features
 
@@ -44,13 +43,13 @@ class AttentiveClassifiers(Classifiers):
 
 
 @register("attentive", "attentive probe (AdamW)")
-class AttentiveProbe(MinibatchProbe):
+class AttentiveProbe(DescendingRates):
     """Cross-attention from a learned query to the positions of a layer, then logistic regression, as AIM
     (El-Nouby et al. 2024) and V-JEPA (Bardes et al. 2024) probe; by AdamW with cosine decay.
 
     The projections of keys and values are part of q and W (`AttentiveClassifiers`), as nothing lies in
-    between. W starts at zero. Features are read from disk a batch at a time, and those of a layer fitted
-    alone; learning rates descend until the validation loss rises. Raw pixels are one position.
+    between. W starts at zero. Features are read from disk a batch at a time, and a layer is fitted alone; raw
+    pixels are one position.
     """
 
     pool: ClassVar[Pool | None] = "flatten"
@@ -59,18 +58,10 @@ class AttentiveProbe(MinibatchProbe):
     """Heads of the query, each with weights of its own over the positions."""
     iterations: Count = 1000
     """Updates of the weights."""
-    batch_size: Count = 256
-    """Images of an update."""
     weight_decay: Annotated[float, Range(low=0)] = 0.1
     """Decay of the weights per update, times the learning rate."""
-    lr_grid: tuple[float, ...] = (0.01, 0.003, 0.001, 0.0003)
-    """Learning rates to try, in descending order."""
-
-    def grid(self) -> Mapping[str, tuple[float, ...]]:
-        return {LEARNING_RATE: self.lr_grid}
-
-    def fixed(self, selected: Mapping[str, Number]) -> "AttentiveProbe":
-        return replace(self, lr_grid=(selected[LEARNING_RATE],))
+    lr_grid: tuple[float, ...] = (0.1, 0.03, 0.01, 0.003, 0.001)
+    """Learning rates to try, in this order."""
 
     def fit_layers(self, problem: ProbeProblem) -> Iterator[FittedProbe]:
         return map(self._fit, problem.parts(1))
@@ -91,8 +82,7 @@ class AttentiveProbe(MinibatchProbe):
         weights = AttentiveClassifiers(*tensors)
         optimizer = torch.optim.AdamW(tensors, lr, weight_decay=self.weight_decay)
         for step, (x, targets) in enumerate(images.shuffled(self.batch_size, self.iterations)):
-            decay = 0.5 + 0.5 * math.cos(math.pi * step / self.iterations)
-            optimizer.param_groups[0]["lr"] = lr * decay
+            optimizer.param_groups[0]["lr"] = lr * self.lr_factor(step)
             log_probabilities = weights.logits(x).log_softmax(-1)
             loss = -log_probabilities[:, torch.arange(len(targets)), 0, targets].mean(1).sum()
             optimizer.zero_grad()

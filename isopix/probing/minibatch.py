@@ -165,20 +165,13 @@ def last_before_rise(losses: Float[Tensor, "F R"]) -> Int[Tensor, " F"]:
     return rises.long().argmax(1)  # the first of equals
 
 
-@register("sgd", "logistic regression (SGD)")
-class SgdProbe(MinibatchProbe):
-    """SGD with momentum and cosine decay to zero; learning rates descend until the validation loss rises.
-
-    iGPT section 3.4, ImageNet (a million iterations there); batch size 256 and no weight decay are inferred
-    from MoCo (He et al. 2019). Every learning rate starts from zero weights and sees the same batches.
-    """
+class DescendingRates(MinibatchProbe):
+    """Trains at learning rates that descend until the validation loss rises, each from the same start."""
 
     iterations: Count = 3000
     """Updates of the weights."""
     batch_size: Count = 256
     """Images of an update."""
-    momentum: Annotated[float, Range(low=0, below=1)] = 0.9
-    """Momentum."""
     lr_grid: tuple[float, ...] = LR_GRID
     """Learning rates to try, in this order."""
 
@@ -191,8 +184,24 @@ class SgdProbe(MinibatchProbe):
     def grid(self) -> Mapping[str, tuple[float, ...]]:
         return {LEARNING_RATE: self.lr_grid}
 
-    def fixed(self, selected: Mapping[str, Number]) -> "SgdProbe":
+    def fixed(self, selected: Mapping[str, Number]) -> "DescendingRates":
         return replace(self, lr_grid=(selected[LEARNING_RATE],))
+
+    def lr_factor(self, step: int) -> float:
+        """Return the factor of a learning rate at a step: cosine decay to zero."""
+        return 0.5 + 0.5 * math.cos(math.pi * step / self.iterations)
+
+
+@register("sgd", "logistic regression (SGD)")
+class SgdProbe(DescendingRates):
+    """SGD with momentum and cosine decay to zero; learning rates descend until the validation loss rises.
+
+    iGPT section 3.4, ImageNet (a million iterations there); batch size 256 and no weight decay are inferred
+    from MoCo (He et al. 2019). Every learning rate starts from zero weights and sees the same batches.
+    """
+
+    momentum: Annotated[float, Range(low=0, below=1)] = 0.9
+    """Momentum."""
 
     def train(self, images: BatchReader) -> tuple[LinearClassifiers, list[int]]:
         problem = images.problem
@@ -202,7 +211,7 @@ class SgdProbe(MinibatchProbe):
         rates = rates.to(problem.device)
         for step, batch in enumerate(images.shuffled(self.batch_size, self.iterations)):
             _, gradients = weights.loss_and_gradients(*batch)
-            lr = rates * (0.5 + 0.5 * math.cos(math.pi * step / self.iterations))
+            lr = rates * self.lr_factor(step)
             for tensor, velocity, gradient in zip(weights.tensors, velocities, gradients, strict=True):
                 velocity.mul_(self.momentum).add_(gradient)
                 tensor.sub_(lr * velocity)

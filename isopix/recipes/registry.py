@@ -125,7 +125,7 @@ def layers(
     `path=value` words, with origins.
     """
     published = None if file is None or file.exists() else FINETUNING.get(str(file))
-    values = parse(published.settings) if published else flatten(read_values(file)) if file else {}
+    values = parse(published) if published else flatten(read_values(file)) if file else {}
     yield f"file {file}", full_names(values)
     yield "option", full_names({path: value for path, value in (options or {}).items() if value is not None})
     yield "command line", full_names(parse(settings))

@@ -174,7 +174,8 @@ def list_models(what: What = None) -> Listing:
     files = {name: folder / "model.json" for name, folder in shipped_models().items()}
     found: dict[str, Any] = {
         "models": {name: from_dict(ShippedModel, read_json(file)) for name, file in files.items()},
-        "recipes": registry.listing() | {name: each.description for name, each in FINETUNING.items()},
+        "recipes": registry.listing()
+        | {name: f"Settings of isopix finetune RUN --file {name}" for name in FINETUNING},
         "protocols": protocols(),
     }
     return Listing(**{kind: each for kind, each in found.items() if what in (kind, None)})
