@@ -42,8 +42,7 @@ def run_benchmark(
 
 def train(run: Path, *words: str) -> None:
     if not finished(run):
-        started = any(run.glob("checkpoints/step-*"))
-        call("resume", str(run)) if started else call(*words, "--out", str(run))
+        call(*words, "--out", str(run))
 
 
 def fine_tune(folder: Path, recipe: str, *settings: str, labels: str, data: str, seed: int) -> None:

@@ -7,7 +7,6 @@
 # HEAD is the name of one of the machines, by which the others reach it, at PORT.
 set -euo pipefail
 
-out=$1
 port=${PORT:-29500}
 launcher=(
     torchrun --nnodes="$NODES" --nproc-per-node="${DEVICES:-8}"
@@ -15,7 +14,4 @@ launcher=(
     --max-restarts=3 # if a process fails, all start again from the last checkpoint
 )
 
-if [ -d "$out" ]; then # it has a checkpoint: the folder appears with the first one
-    exec "${launcher[@]}" -m isopix resume "$out"
-fi
-exec "${launcher[@]}" -m isopix pretrain "${@:2}" --out "$out"
+exec "${launcher[@]}" -m isopix pretrain "${@:2}" --out "$1"

@@ -4,7 +4,7 @@
 #     sbatch slurm.sh runs/photos igpt.s --data photos
 #
 # Before the time limit the run is saved and the job requeued; SLURM requeues it after the failure of a machine
-# and after a preemption. `isopix pretrain` resumes its run in a job that was requeued.
+# and after a preemption; the same command then resumes the run.
 #SBATCH --job-name=isopix
 #SBATCH --nodes=2
 #SBATCH --ntasks-per-node=1

@@ -63,6 +63,16 @@ def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
+def changed_settings(saved: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, str]:
+    """Return the saved and the given value of each setting that differs, as a text by its path."""
+    before, after = flatten(saved), flatten(given)
+    return {
+        path: f"{path}={json.dumps(before.get(path))}, not {json.dumps(after.get(path))}"
+        for path in before | after
+        if before.get(path) != after.get(path)
+    }
+
+
 def override(settings: T, changes: Mapping[str, Any]) -> T:
     """Return the settings with some fields changed, by paths or the shortest unambiguous ends of them.
 

@@ -3,7 +3,7 @@
 import logging
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +14,7 @@ import torch
 from isopix.core import ranks
 from isopix.core.config import to_dict
 from isopix.core.device import DeviceLike, check_compiler, describe_devices, free_memory, total_memory
-from isopix.core.overrides import flatten
+from isopix.core.overrides import changed_settings
 from isopix.core.text import count_of
 from isopix.core.verb import begin_work
 from isopix.data.dataset import load_dataset, open_source
@@ -26,8 +26,8 @@ from isopix.runs.image_lists import leave_out_seen, load_hashes
 from isopix.runs.load import find_checkpoint, saved_recipe
 from isopix.runs.loggers import check_loggers
 from isopix.runs.pretrain import shared_by_ranks, train_recipe
-from isopix.runs.start import TrainingStart, with_absolute_paths
-from isopix.runs.state import MODEL, NUM_CHECKPOINTS, OPTIMIZER, RunStatus, SavedRun
+from isopix.runs.start import TrainingStart, given_settings, with_absolute_paths
+from isopix.runs.state import MODEL, NUM_CHECKPOINTS, OPTIMIZER, RunStatus, SavedRun, read_environment
 from isopix.runs.training import TrainingRun
 from isopix.runs.training_log import RunObserver, validation_measurement
 from isopix.storage.atomic import exclusive_lock, is_temporary, read_json, write_json
@@ -38,6 +38,7 @@ from isopix.train.parallel import process_group
 from isopix.train.stopping import CAUSES, best_evaluation
 
 logger = logging.getLogger("isopix")
+MAX_LISTED = 6  # settings in an error message
 WITHOUT_EFFECT = ("data.store", "data.workers")  # ends of the names of settings that change no number
 
 
@@ -67,21 +68,35 @@ def folder_of_runs(out: Path, settings: Mapping[str, Any], kind: str) -> Iterato
 
 
 def check_same_settings(owner: str, saved: Mapping[str, Any], given: Mapping[str, Any]) -> None:
-    """Raise ValueError if a setting that numbers depend on differs from the one that `owner` has."""
-    before, after = flatten(saved), flatten(given)
-    for path in sorted(before.keys() | after.keys()):
-        if before.get(path) != after.get(path) and not path.endswith(WITHOUT_EFFECT):
-            had, has = before.get(path), after.get(path)
-            raise ValueError(f"{owner} has {path}={had}, not {has}; choose another --out")
+    """Raise ValueError if settings that numbers depend on differ from those that `owner` has."""
+    changed = [
+        text for path, text in changed_settings(saved, given).items() if not path.endswith(WITHOUT_EFFECT)
+    ]
+    if changed:
+        others = f"; and {len(changed) - MAX_LISTED} others" if len(changed) > MAX_LISTED else ""
+        listed = "; ".join(changed[:MAX_LISTED]) + others
+        raise ValueError(f"{owner} has {listed}; choose another --out")
+
+
+def check_same_run(start: TrainingStart, out: Path) -> None:
+    """Raise ValueError if the run in `out` has not been started so."""
+    saved = given_settings(saved_recipe(out), to_dict(read_environment(RunFolder(out))))
+    check_same_settings(f"run {out}", saved, start.settings())
 
 
 def train_or_resume(
-    start: TrainingStart, out: Path, *, device: torch.device, observer: RunObserver
+    start: TrainingStart,
+    out: Path,
+    *,
+    device: torch.device,
+    observer: RunObserver,
+    allowed: Collection[str] = (),
 ) -> RunStatus:
-    """Train in the run folder `out`, or resume the run that is there."""
+    """Train in the run folder `out`, or resume the run that is there, which must have been started so."""
     if RunFolder(out).has_checkpoints:
+        check_same_run(start, out)
         return resume_run(out, device=device, observer=observer)
-    return train_recipe(start, out, device=device, observer=observer)
+    return train_recipe(start, out, device=device, observer=observer, allowed=allowed)
 
 
 def resume_run(
@@ -151,19 +166,14 @@ def finetune_and_refit(
     continues after an interruption. Raises RuntimeError if no step is better than step 0.
     """
     check_selects_step(start.recipe)
-    run, selecting = RunFolder(out), start._replace(recipe=start.recipe.updated(num_test_images=0))
-    with folder_of_runs(out, selecting.settings(), "fine-tuning with a refit"):
-        if run.has_checkpoints:
-            return resume_run(out, device=device, observer=observer_for(saved_recipe(out)))
-        observer = observer_for(selecting.recipe)
-        status = train_or_resume(selecting.again(), run.selection, device=device, observer=observer)
-        if not status.finished:
-            return status
-        start = _refit_start(start, RunFolder(run.selection))
-        left = {path.name for path in out.iterdir() if is_temporary(path)}  # by a process that was killed
-        allowed = {run.selection.name, FOLDER_LOCK, SETTINGS, *left}
-        observer = observer_for(start.recipe)
-        return train_recipe(start, out, device=device, observer=observer, allowed=allowed)
+    selecting = start._replace(recipe=start.recipe.updated(num_test_images=0))
+    folder, observer = RunFolder(out).selection, observer_for(selecting.recipe)
+    status = train_or_resume(selecting.again(), folder, device=device, observer=observer)
+    if not status.finished:
+        return status
+    start = _refit_start(start, RunFolder(folder))
+    observer = observer_for(start.recipe)
+    return train_or_resume(start, out, device=device, observer=observer, allowed=[folder.name])
 
 
 def check_selects_step(recipe: Recipe) -> None:
@@ -210,15 +220,16 @@ def _refit_start(start: TrainingStart, selection: RunFolder) -> TrainingStart:
 def train_in_processes(
     start: TrainingStart, out: Path, *, device: DeviceLike, loggers: Sequence[str], refit: bool = False
 ) -> RunStatus:
-    """Train in the new folder `out`; a restarted process resumes, and a `refit` may continue."""
-    if ranks.num_restarts() > 0 and RunFolder(out).has_checkpoints and not refit:
-        return resume_in_processes(out, device=device, loggers=loggers)
-    recipe = start.recipe
+    """Train in the folder `out`, or resume what the same call has begun there."""
+    recipe, run = start.recipe, RunFolder(out)
     check_loggers(loggers)
     recipe.outline()  # raises ValueError for parts that do not fit together
     if refit:
         check_selects_step(recipe)
-    if not (refit and (out / FOLDER_LOCK).is_file()):
+    elif run.has_checkpoints:
+        check_same_run(start, out)
+        return resume_in_processes(out, device=device, loggers=loggers)
+    if not RunFolder(run.selection if refit else out).has_checkpoints:
         require_new(out)
     open_source(recipe.data)
     begin_work(recipe.train.check_ranks)

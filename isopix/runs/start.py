@@ -1,6 +1,5 @@
 """What a training starts from: its recipe after all settings, and the weights of another run."""
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
@@ -13,7 +12,7 @@ import torch
 
 from isopix.codecs.base import Codec
 from isopix.core.config import to_dict
-from isopix.core.overrides import flatten, override, parse
+from isopix.core.overrides import changed_settings, override, parse
 from isopix.core.text import command_line
 from isopix.data.patch_augment import NoPatchAugment
 from isopix.data.sources.base import DATASETS, require_known_source
@@ -56,18 +55,25 @@ class TrainingStart(NamedTuple):
     def untrained(self, codec: Codec, *notes: str) -> "TrainingStart":
         """Return a start from weights that are drawn by the seed, and have seen no images."""
         spec = self.recipe.model.codec
-        recipe = self.recipe.updated(codec=spec.fitted(codec))
+        recipe, origin = self.recipe.updated(codec=spec.fitted(codec)), spec.provenance()
         if recipe != self.recipe:
             own = recipe.model.codec.label()
             notes = (*notes, f"the images have too few colors for a {spec.label()}; a {own} is used")
-        origin, nothing = spec.provenance(), torch.zeros(0, dtype=torch.int64)
+            origin["given"] = to_dict(spec.with_absolute_paths())
+        nothing = torch.zeros(0, dtype=torch.int64)
         run = LoadedRun(recipe, recipe.build(codec), State(step=0), seen=nothing)
         return TrainingStart(recipe, run, {"codec": origin} if origin else {}, notes)
 
     def settings(self) -> dict[str, Any]:
         """Return the settings and the origin of the weights, to compare with those of another time."""
-        settings = to_dict(with_absolute_paths(self.recipe))
-        return settings | {"pretrained": self.provenance.get("pretrained")}
+        return given_settings(self.recipe, self.provenance)
+
+
+def given_settings(recipe: Recipe, provenance: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings before the codec was fitted, and the origin of the weights."""
+    settings = to_dict(with_absolute_paths(recipe)) | {"pretrained": provenance.get("pretrained")}
+    settings["model"]["codec"] = (provenance.get("codec") or {}).get("given", settings["model"]["codec"])
+    return settings
 
 
 def prepare_pretrain(
@@ -198,11 +204,10 @@ def _start(recipe: Recipe, run: Path, loaded: LoadedRun) -> TrainingStart:
 
 def _check_same_network(groups: tuple[str, ...], recipe: Recipe, trained: Recipe) -> None:
     """Raise ValueError for changed settings of a trained network but dropout, which has no weights."""
-    given, own = flatten(to_dict(recipe)), flatten(to_dict(trained))
     changed = [
-        f"{path}={json.dumps(value)}, not {json.dumps(given.get(path))}"
-        for path, value in own.items()
-        if path.startswith(groups) and not path.endswith(NO_WEIGHTS) and given.get(path) != value
+        text
+        for path, text in changed_settings(to_dict(trained), to_dict(recipe)).items()
+        if path.startswith(groups) and not path.endswith(NO_WEIGHTS)
     ]
     if changed:
         raise ValueError(

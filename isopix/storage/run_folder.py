@@ -118,7 +118,7 @@ class RunFolder:
             raise ValueError(f"{path} {reason}; resume with: {again}")
         if not run.recipe.is_file():
             names = {each.name for each in path.iterdir() if not atomic.is_temporary(each)}
-            if FOLDER_LOCK in names <= {FOLDER_LOCK, SETTINGS}:
+            if names <= {FOLDER_LOCK, SETTINGS}:
                 raise ValueError(f"{path} has nothing saved yet; the command that began it starts it again")
             copy = latest_folder(run.checkpoints)
             problem = f"copy that of {copy}" if copy else "it is not a run folder"
@@ -208,7 +208,7 @@ def require_new(path: Path, allowed: Collection[str] = ()) -> None:
     if path.is_symlink() and not path.exists():
         raise ValueError(f"{path} is a symbolic link to {path.readlink()}, which does not exist; create it")
     if path.is_dir():
-        names = {each.name for each in path.iterdir()} - set(allowed)
+        names = {each.name for each in path.iterdir() if not atomic.is_temporary(each)} - set(allowed)
         if names and not _is_abandoned_start(path, names):
             raise ValueError(_taken(path))
 

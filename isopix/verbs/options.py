@@ -63,7 +63,7 @@ RunSeed = Annotated[
     "Random seed of weights and batches (of splits: data.seed). Default: that of the recipe or run.",
 ]
 Logger = Annotated[tuple[str, ...], "Also log metrics to tensorboard, wandb or trackio; repeatable."]
-Out = Annotated[Path, "Run folder to create; it must be new or empty."]
+Out = Annotated[Path, "Run folder: new, empty, or that of the same command, which is resumed."]
 DataSettings = Annotated[str, "Settings of the data, such as splits=none or white=4095."]
 Settings = Annotated[str, "Settings to override, as name=value."]
 Limit = Annotated[Positive | None, "Use only N random images of each split, equally many of each class."]

@@ -107,9 +107,7 @@ def demo(
     steps = sum(resolve(each, settings=settings).recipe.train.steps for each in RECIPES.values())
     own = [word for each in plugins() for word in ("--plugin", str(each.path))]
     commands = {
-        folder / name: ["resume", str(folder / name), *own]
-        if _has_checkpoint(folder / name)
-        else ["pretrain", recipe, *settings, "--out", str(folder / name), "--seed", str(seed), *own]
+        folder / name: ["pretrain", recipe, *settings, "--out", str(folder / name), "--seed", str(seed), *own]
         for name, recipe in RECIPES.items()
     }
     with with_resume_hint(folder, same_command()):

@@ -26,7 +26,6 @@ LOCKED = {  # commands, and the folder and the lock that another process holds
     "resume ar": ("ar", LOCK_FILE),
     f"pretrain igpt.digits {QUICK} --out out": ("out", LOCK_FILE),
     f"finetune ar {QUICK} --out out": ("out", LOCK_FILE),
-    f"finetune ar {QUICK} --refit-on-validation --out out": ("out", FOLDER_LOCK),
     SEARCH: ("out", FOLDER_LOCK),
     f"reproduce igpt.figure2 --data digits --out out {QUICK}": ("out", FOLDER_LOCK),
     "reproduce isotropic.study --data digits --trials conv-pix2vec-1 --seeds 1 --out out": ("out", LOCK_FILE),

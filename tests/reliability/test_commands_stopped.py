@@ -24,7 +24,7 @@ COMMANDS = {
     "finetune": ["finetune", "base", *SMALL[2:]],
     "search-lr": ["search-lr", "igpt.digits", "--max-lr", "0.003", "--min-lr", "0.001", *SMALL],
 }
-RESUMED = ("pretrain", "finetune")  # by `resume`; the others by the same command
+RESUMED = ("pretrain", "finetune")  # by `resume`, too; all by the same command
 # Signals, and the exit codes after them: 130 is that of Ctrl-C before there is a run.
 STOPS = {each: {75} for each in (signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)}
 STOPS |= {signal.SIGKILL: {-signal.SIGKILL}, signal.SIGINT: {75, 130}}
@@ -59,7 +59,7 @@ class Campaign:
         return self.one.folder / f"{self.kind}-{self.seed}-{self.number}"
 
     def command(self) -> list[str]:
-        if self.words[0] in RESUMED and self.out.exists():
+        if self.words[0] in RESUMED and self.out.exists() and self.chance.random() < 0.5:
             return ["resume", self.out.name]
         return [*self.words, "--out", self.out.name]
 

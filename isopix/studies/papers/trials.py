@@ -79,7 +79,7 @@ class Pretrain(ProtocolTrial):
         if self.from_scratch:
             return runs, None
         if self.given is None:
-            _train(run_verb, self.folder(runs), "pretrain", self.recipe)
+            run_verb("pretrain", self.recipe, out=self.folder(runs))
         return RunFolder(self.folder(runs)).recipe, None
 
     def read(self, record: Path) -> list[dict[str, Any]]:
@@ -88,9 +88,9 @@ class Pretrain(ProtocolTrial):
 
     def finetune(self, run_verb: RunVerb, runs: Path, out: Path, settings: Sequence[str]) -> None:
         if self.from_scratch:
-            _train(run_verb, out, "pretrain", self.finetune_recipe(settings))
+            run_verb("pretrain", self.finetune_recipe(settings), out=out)
         else:
-            _train(run_verb, out, "finetune", self.folder(runs), *settings)
+            run_verb("finetune", self.folder(runs), *settings, out=out)
 
     def finetune_recipe(self, settings: Sequence[str]) -> Recipe:
         changes = registry.full_names(parse(settings))
@@ -202,10 +202,3 @@ def network_cost(recipe: Recipe) -> ModelCost:
 
 
 _cached_cost = cache(recipe_cost)
-
-
-def _train(run_verb: RunVerb, out: Path, verb: str, *given: object) -> None:
-    if RunFolder(out).has_checkpoints:
-        run_verb("resume", out)
-    else:
-        run_verb(verb, *given, out=out)

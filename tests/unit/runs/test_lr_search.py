@@ -199,10 +199,11 @@ def test_the_same_call_continues_and_another_is_refused(tmp_path: Path) -> None:
     work(out, "two", data={"workers": 0})  # which changes no number
     before = names(out)
     assert before == {"one", "two", FOLDER_LOCK, SETTINGS}
+    other = 'pretrained.run=null, not "a"; pretrained.step=null, not 3'
     for changes, difference in [
-        ({"train": {"steps": 5, "lr": 0.1}}, "train.steps=4, not 5"),
-        ({"train": {"steps": 4}}, "train.lr=0.1, not None"),
-        ({"pretrained": {"run": "a", "step": 3}}, "pretrained.run=None, not a"),
+        ({"train": {"steps": 5, "lr": 0.2}}, "train.steps=4, not 5; train.lr=0.1, not 0.2"),
+        ({"train": {"steps": 4}}, "train.lr=0.1, not null"),
+        ({"pretrained": {"run": "a", "step": 3}}, other),
     ]:
         with pytest.raises(ValueError, match=f"^the search in .* has {difference}; choose another --out$"):
             work(out, **changes)

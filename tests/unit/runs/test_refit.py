@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import isopix
 from isopix.runs.load import load_run
 from isopix.runs.resume import finetune_and_refit
 from isopix.runs.start import prepare_finetune
@@ -93,6 +94,14 @@ def test_killed_at_any_moment_the_same_call_continues_to_the_same_weights(
         assert logged(out, split="test") == logged(whole, split="test")
 
 
+def test_the_same_call_has_finished_and_another_is_refused(pretrained: Path, whole: Path) -> None:
+    assert refit(pretrained, whole).finished
+    with pytest.raises(ValueError, match=r"run .*selection has train.optimizer.lr=.*, not 0.5; choose"):
+        refit(pretrained, whole, "lr=0.5")
+    with pytest.raises(ValueError, match=f"run folder {pretrained} is not empty"):
+        isopix.finetune(pretrained, *WORDS, refit_on_validation=True, out=pretrained, device="cpu")
+
+
 def test_from_scratch_the_palette_of_the_selection_is_used(tmp_path: Path) -> None:
     """It is part of the weights that both start from, and had been fitted without validation images."""
     draw, labels = np.random.default_rng(0), np.arange(60) % 2
@@ -130,4 +139,4 @@ def test_settings_without_a_selection_are_refused(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         refit(pretrained, tmp_path / "ft", word)
-    assert not (tmp_path / "ft").exists()
+    assert not [*tmp_path.rglob("ft/*")]

@@ -43,21 +43,54 @@ def stopped_at_2(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("stopped_at_2")
-def test_a_stop_saves_and_resume_continues(
-    run: TrainingResult, tmp_path: Path, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("command", ["resume", "pretrain"])
+def test_a_stop_saves_and_resume_or_the_same_call_continues(
+    run: TrainingResult, tmp_path: Path, caplog: pytest.LogCaptureFixture, command: str
 ) -> None:
     words = [*TINY, "checkpoint_every=1", "evaluate_every=4"]  # a step is recorded during the next one
+
+    def pretrain() -> TrainingResult:
+        return isopix.pretrain("igpt.digits", *words, out=tmp_path / "run", limit=LIMIT, **CPU)
+
+    def again() -> TrainingResult:
+        return isopix.resume(stopped, **CPU) if command == "resume" else pretrain()
+
     with pytest.raises(isopix.Interrupted, match="stopped at step 2 and saved") as caught:
-        isopix.pretrain("igpt.digits", *words, out=tmp_path / "run", limit=LIMIT, **CPU)
+        pretrain()
     stopped = caught.value.result
     assert (stopped.step, stopped.finished, stopped.losses) == (2, False, {})  # validation was at step 0
     assert f"stopped and saved at step 2; resume with: isopix resume {stopped.path}" in repr(stopped)
-    assert isopix.resume(stopped, **CPU).finished
+    assert again().finished
     assert "nothing is left to train" not in caplog.text
-    assert isopix.resume(stopped, **CPU).finished
+    finished = again()
     assert "has all its steps (4); nothing is left to train" in caplog.text
     assert (tmp_path / "run" / WEIGHTS).read_bytes() == (Path(run) / WEIGHTS).read_bytes()
-    assert run.losses["test"] == run.metrics.test["loss_nats"]
+    assert finished.losses["test"] == run.losses["test"] == run.metrics.test["loss_nats"]
+
+
+def test_another_call_into_the_same_folder_lists_what_differs(run: TrainingResult) -> None:
+    def again(recipe: str, *words: str, **given: Any) -> TrainingResult:
+        return isopix.pretrain(recipe, *TINY, *words, **{"out": run.path, "limit": LIMIT, **CPU, **given})
+
+    both = "train.steps=4, not 5; train.optimizer.lr=0.003, not 0.1"
+    expected = f"run {run.path} has {both}; choose another --out"
+    assert refusal(again, "igpt.digits", "lr=0.1", "steps=5") == expected
+    assert 'has name="igpt.digits", not "igpt.digits_bert"; ' in refusal(again, "igpt.digits_bert")
+    assert "has data.limit=60, not 30; " in refusal(lambda: again("igpt.digits", limit=30))
+    assert 'data.source="digits", not "a.npz"' in refusal(lambda: again("igpt.digits", data="a.npz"))
+    assert 'pretrained.run=null, not "' in refusal(lambda: again("igpt.digits", weights=run))
+    assert again("igpt.digits", "data.workers=1").finished  # which changes no number
+
+
+def test_the_settings_of_a_call_are_those_before_the_codec_was_fitted(tmp_path: Path) -> None:
+    def pretrain(colors: int) -> TrainingResult:
+        words = [*TINY, "steps=1", f"num_colors={colors}"]
+        return isopix.pretrain("igpt.digits", *words, out=tmp_path / "run", limit=LIMIT, **CPU)
+
+    fitted = pretrain(100).run.recipe.model.codec.num_colors
+    assert fitted < 100
+    assert pretrain(100).finished
+    assert f"has model.codec.num_colors=100, not {fitted}; " in refusal(pretrain, fitted)
 
 
 @pytest.mark.parametrize("name", ["pretrain", "finetune", "search-lr"])

@@ -162,7 +162,7 @@ def test_another_setup_is_refused(tmp_path: Path) -> None:
     run_all(tmp_path / "out", FakeVerbs())
     other = Setup(scale="small")
     with (
-        pytest.raises(ValueError, match="scale=tiny, not small"),
+        pytest.raises(ValueError, match='scale="tiny", not "small"'),
         Reproduction.create(tmp_path / "out", other),
     ):
         pass
