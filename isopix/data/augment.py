@@ -139,10 +139,6 @@ class InceptionCrop(AugmentationSpec):
         cut = average_boxes(full, boxes, rows, cols)
         return pad_crop_flip(cut, pad=0, flip=self.flip, generator=generator)
 
-    def label(self) -> str:
-        box = f"random box of {self.min_area:g} to 1 of the area, ratio up to {self.max_ratio:.3g}"
-        return f"{box}, flip with probability {self.flip:g}"
-
 
 def pad_crop_flip(images: Images, *, pad: int, flip: float, generator: torch.Generator) -> Images:
     """Shift each image by up to `pad` pixels with reflected borders and flip it at random, in one gather."""

@@ -101,10 +101,6 @@ class RandAugment(AugmentationSpec):
         changed = rearrange(torch.from_numpy(np.array(image)), "h w c -> c h w")
         return erased(changed, generator) if torch.rand((), generator=generator) < self.erase else changed
 
-    def label(self) -> str:
-        drawn = f"{self.operations} random operations at magnitude {self.magnitude:g} ± {self.deviation:g}"
-        return f"{self.base.label()}, {drawn}, erasing with probability {self.erase:g}"
-
 
 def erased(pixels: UInt8[Tensor, "3 h w"], generator: torch.Generator) -> UInt8[Tensor, "3 h w"]:
     """Return an image of which the first of ten random boxes that fits is noise, N(MEAN, DEVIATION)."""
