@@ -141,8 +141,8 @@ class NeighborsResult(Result):
 
     @property
     def caption(self) -> str:
-        pairs = "Near-duplicates" if self.num_duplicates else "Outliers, each beside its nearest image"
-        return f"{pairs}, by the features of layer {self.layer}."
+        images = "Near-duplicates, and outliers" if self.num_duplicates else "Outliers"
+        return f"{images}, each beside its nearest image, by the features of layer {self.layer}."
 
     def tables(self) -> list[Table]:
         images = f"{count_of(self.num_images, 'image')} of {self.data}, layer {self.layer}"

@@ -9,7 +9,7 @@ from isopix.core.text import Table, count_of
 from isopix.storage.result import Result, Unsaved, unsaved
 
 MAX_CLASSES = 30  # in the table
-SHOWN = 3  # sizes, duplicates and unreadable images in the tables; files list all of them
+SHOWN = 3  # sizes, duplicates, flagged and unreadable images in the tables; files list all of them
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,17 @@ class Examined:
     split: SplitName
     name: str
     class_name: str | None
+
+
+@dataclass(frozen=True)
+class Flagged:
+    """An image that may not be fit for training, its flags, and what was measured for each."""
+
+    image: Examined
+    flags: Mapping[str, float]
+
+    def __str__(self) -> str:
+        return ", ".join(f"{flag} ({value:g})" for flag, value in self.flags.items())
 
 
 @dataclass(frozen=True)
@@ -106,6 +117,8 @@ class DataResult(Result):
     sizes: Sizes
     formats: tuple[FormatCount, ...]
     duplicates: Mapping[str, Duplicates]
+    flags: Mapping[str, int]
+    flagged: tuple[Flagged, ...]
     unreadable: tuple[BadFile, ...]
     survey: Unsaved[Any] = unsaved()
 
@@ -116,9 +129,11 @@ class DataResult(Result):
         if self.formats:
             found = [("width × height", self.sizes), ("format", formats)]
         found += [(f"{kind} duplicates", each) for kind, each in self.duplicates.items()]
+        found.append(("flagged", ", ".join(f"{n:,} {flag}" for flag, n in self.flags.items()) or "none"))
         found.append(("unreadable", f"{sum(each.unreadable for each in self.splits.values()):,}"))
         groups = [group for each in self.duplicates.values() for group in each.first_groups[:SHOWN]]
         rows = [("duplicates", _group(each)) for each in groups]
+        rows += [("flagged", f"{each.image.name}: {each}") for each in self.flagged[:SHOWN]]
         rows += [("unreadable", f"{each.path}: {each.reason}") for each in self.unreadable[:SHOWN]]
         more = "" if self.path else "; --out FOLDER lists all"
         return [

@@ -16,6 +16,7 @@ from isopix.core.text import printable
 from isopix.data import decode, results
 from isopix.data.copies import Groups, exact_duplicates, near_duplicates
 from isopix.data.dataset import DataConfig, open_source
+from isopix.data.flags import SIDE, find_flags
 from isopix.data.preprocess import map_images
 from isopix.data.sources.base import SPLIT_NAMES, Source, SplitName, remember_source
 from isopix.storage.cache import default_cache
@@ -23,13 +24,14 @@ from isopix.storage.cache import default_cache
 NUM_RANGES = 100  # into which the images of a larger split are divided
 MAX_CLASSES, PER_CLASS, UNLABELED = 40, 10, 60  # of the pictures that are kept
 PICTURE_SIDE = 96  # pixels
-DECODED = 128  # pixels of the shorter side of a JPEG that is decoded at a fraction, at least
 THUMBNAIL = 8  # pixels of a side: also of small images, and too coarse for the marks of compression
-LISTED = 10  # sizes, groups of duplicates and unreadable images in the record; files have all of them
+LISTED = 10  # sizes, groups of duplicates, flagged and unreadable images in the record; files have all
 
 
 class ImageFacts(NamedTuple):
-    """What an image is: sides of the upright image, Pillow's names, a hash of its content, small versions."""
+    """What an image is: sides of the upright image, Pillow's names, a hash of its content, small versions,
+    and its flags with what was measured.
+    """
 
     width: int
     height: int
@@ -38,6 +40,7 @@ class ImageFacts(NamedTuple):
     content_hash: int  # that of its copies too, as `content_number`
     thumbnail: UInt8[np.ndarray, "8 8 3"]  # the whole image, averaged
     picture: Image.Image | None  # at most PICTURE_SIDE wide and high
+    flags: dict[str, float]
 
 
 @dataclass
@@ -53,6 +56,12 @@ class Survey:
     bad_files: list[results.BadFile] = field(default_factory=list)
     pictures: dict[str, list[Image.Image]] = field(default_factory=dict)
     duplicates: dict[str, Groups] = field(default_factory=dict)
+
+    @property
+    def flagged(self) -> list[results.Flagged]:
+        """The images with flags, those with most of them first."""
+        found = [results.Flagged(image, facts.flags) for image, facts in self.images if facts.flags]
+        return sorted(found, key=lambda each: -len(each.flags))
 
     @property
     def sizes(self) -> Counter[tuple[int, int]]:
@@ -126,14 +135,17 @@ def _examine_split(survey: Survey, name: SplitName, limit: int, count: CountDone
 
 def _examine(job: tuple[decode.RawImage, bool], config: DataConfig) -> ImageFacts | str:
     raw, is_kept = job
-    min_side = 2 * PICTURE_SIDE if is_kept else DECODED
+    min_side = 2 * PICTURE_SIDE if is_kept else SIDE
     try:
         content = decode.read_content(raw)
         header = decode.image_header(content)
         rgb = decode.decode_image(content, min_side, max_pixels=config.max_pixels, white=config.white)
         thumbnail = np.asarray(rgb.resize((THUMBNAIL, THUMBNAIL), Image.Resampling.BOX))
         number, picture = decode.content_number(content, rgb), _picture(rgb) if is_kept else None
-        return ImageFacts(*header, number, thumbnail, picture)
+        # Arrays are all of one size, which the sizes say.
+        smallest = (0, 0) if isinstance(content, np.ndarray) else (config.cols, config.rows)
+        flags = find_flags(rgb, header[:2], smallest)
+        return ImageFacts(*header, number, thumbnail, picture, flags)
     except Exception as error:  # damaged files raise OSError, ValueError, SyntaxError, struct.error and more
         return decode.failure_reason(error)
 
@@ -164,6 +176,8 @@ def _result(survey: Survey, splits: dict[SplitName, results.SplitCounts], limit:
         ),
         formats=tuple(results.FormatCount(*kind, n) for kind, n in formats.most_common()),
         duplicates={kind: _duplicates(survey, groups) for kind, groups in survey.duplicates.items()},
+        flags=dict(Counter(flag for each in facts for flag in each.flags).most_common()),
+        flagged=tuple(survey.flagged[:LISTED]),
         unreadable=tuple(survey.bad_files[:LISTED]),
         warnings=survey.source.notes,
         survey=survey,

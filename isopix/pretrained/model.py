@@ -221,6 +221,9 @@ class PretrainedModel(FeatureExtractor):
         tensors = {MODEL: loaded.network.tensors()}
         if loaded.class_head is not None:
             tensors[CLASSIFIER] = loaded.class_head.state_dict()
-        checkpoint.save_checkpoint(target, tensors, records)
-        if card:
-            (target / "README.md").write_text(card, encoding="utf-8")
+
+        def write_card(folder: Path) -> None:
+            if card:
+                (folder / "README.md").write_text(card, encoding="utf-8")
+
+        checkpoint.save_checkpoint(target, tensors, records, write_card)

@@ -27,9 +27,10 @@ Examined = Annotated[Count, "Examine up to N images of each split, evenly spaced
 def data_show(
     source: Source, *settings: DataSettings, out: Out = None, limit: Examined = EXAMINED_IMAGES
 ) -> DataResult:
-    """Show sizes, formats, classes, duplicates, images in several splits, and unreadable images of a dataset.
+    """Show sizes, formats, classes, duplicates, unreadable and blank, dark or blurred images of a dataset.
 
-    With --out, writes a contact sheet, a histogram of sizes, lists of all duplicates and unreadable images.
+    With --out, writes a contact sheet, a histogram of sizes, and lists of all duplicates, unreadable images,
+    and flagged ones: blank, dark, bright, blurred, elongated, or smaller than data.rows × data.cols.
 
     Example: isopix data photos/ --out photos-overview
     """
@@ -78,6 +79,12 @@ def _list(folder: Path, survey: "Survey") -> None:
         for image in (survey.images[i][0] for i in members)
     )
     write_csv(folder / "duplicates.csv", ["group", "kind", "split", "image", "class"], rows)
+    flags = (
+        (each.image.split, each.image.name, each.image.class_name or "", *found)
+        for each in survey.flagged
+        for found in each.flags.items()
+    )
+    write_csv(folder / "flagged.csv", ["split", "image", "class", "flag", "value"], flags)
     bad = ((each.path, each.reason) for each in survey.bad_files)
     write_csv(folder / "bad-files.csv", ["path", "reason"], bad)
 
