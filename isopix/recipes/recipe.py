@@ -49,6 +49,8 @@ class Recipe:
     """Settings as `path=value` with which this experiment is fine-tuned, where they are not as in iGPT."""
 
     def __post_init__(self) -> None:
+        if self.finetune is not None and self.train.patience is not None:
+            raise ValueError("train.patience is that of pre-training; set finetune.patience")
         rows, cols, patch = self.data.rows, self.data.cols, self.model.codec.patch_size
         if rows % patch or cols % patch:
             patches = f"patches of {patch} x {patch}"

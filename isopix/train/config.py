@@ -201,7 +201,7 @@ class TrainConfig:
     """Validation images of an evaluation, a random sample; null: all."""
     patience: Count | None = None
     """Pre-training ends after so many evaluations without a lower validation loss, and the weights with the
-    lowest are kept; null: the last. (Of fine-tuning: finetune.patience.)
+    lowest are kept; null: the last. Fine-tuning has finetune.patience.
     """
     num_test_images: NonNegative | None = 10_000
     """Test images of the evaluation after the last step; null: all."""

@@ -73,8 +73,8 @@ def test_a_recipe_states_how_it_is_fine_tuned_and_no_part_of_it_decides() -> Non
     assert finetune_recipe(own, "digits", from_scratch=True).train.optimizer.lr == own.train.optimizer.lr
     chosen = replace(dropping, finetune_overrides=("finetune.pool=mean",))
     assert chosen.pool == finetune_recipe(chosen, "digits", from_scratch=False).pool == "mean"
-    wrong = replace(own, finetune_overrides=("pacience=2",))
-    with pytest.raises(ValueError, match=r"did you mean 'finetune\.patience'"):
+    wrong = replace(own, finetune_overrides=("mask_ratoi=0",))
+    with pytest.raises(ValueError, match=r"did you mean 'finetune\.mask_ratio'"):
         finetune_recipe(wrong, "digits", from_scratch=False)
 
 
