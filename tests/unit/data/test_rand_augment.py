@@ -61,13 +61,15 @@ def test_half_of_the_operations_are_applied_at_normal_strengths_of_both_signs(
 
 def test_an_erased_box_is_noise_of_the_area_and_ratio_of_its_definition() -> None:
     black, random = torch.zeros(3, 60, 80, dtype=torch.uint8), generator(0, "erase")
-    areas, pixels = [], []
+    areas, ratios, pixels = [], [], []
     for _ in range(300):
         inside = (changed := erased(black, random)).bool().any(0)
         rows, cols = inside.any(1).sum().item(), inside.any(0).sum().item()
-        assert 0.27 < rows / cols < 3.7
+        ratios.append(rows / cols)
         areas.append(rows * cols / 4800)
         pixels.append(changed[:, inside].double())
+    assert 0.27 < min(ratios) < 0.4
+    assert 2.5 < max(ratios) < 3.7
     assert 0.015 < min(areas) < 0.03
     assert 0.3 < max(areas) < 0.345
     noise = torch.cat(pixels, 1)
