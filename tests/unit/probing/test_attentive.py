@@ -46,7 +46,7 @@ def test_a_query_attends_to_the_position_that_counts(joined: bool) -> None:
     if joined:
         noise = splits.map(lambda split: split.map(lambda x: torch.cat([torch.zeros_like(x), x])))
         splits = noise.concat_layers()
-    method = AttentiveProbe(iterations=300, lr_grid=(0.1, 0.03))
+    method = AttentiveProbe(heads=1, iterations=300, lr_grid=(0.1, 0.03))
     attentive, plain = (
         evaluate_probe(each, method, CONFIG, device=CPU).result.best.test_accuracy
         for each in (splits, replace(splits, positions=1))
