@@ -144,23 +144,13 @@ def result_panel(result: Result, name: str) -> Panel:
             figure_chart(figure, record, f"{name}-{number}", caption)
             for number, (caption, figure) in enumerate(result.figures())
         ]
-    for picture in result_pictures(result) if not charts else ():
+    for picture in result.pictures if not charts else ():
         try:
             tag = image_tag(read_regular(picture), f"{result.title}: {result.caption}")
             charts.append(Chart(tag, result.caption, "pixels"))
         except Exception as error:  # damaged files raise a dozen types
             notes.append(f"Note: the picture {picture.name} is not shown: {failure_reason(error)}.")
     return Panel(charts, result.tables(), notes)
-
-
-def result_pictures(result: Result) -> list[Path]:
-    """Return the files of the picture beside the record of a result, or of those in its folder."""
-    path = result.path
-    if path is None:
-        return []
-    if path.with_suffix(".png").is_file():
-        return [path.with_suffix(".png")]
-    return sorted((path.parent if path.stem == result.call["verb"] else path).glob("*.png"))
 
 
 def escape_markdown(text: str) -> str:

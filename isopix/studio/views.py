@@ -16,7 +16,7 @@ from torch import Tensor
 from isopix.analysis.attention import attention_from
 from isopix.analysis.neighbors import nearest_neighbors
 from isopix.analysis.results import SCORES
-from isopix.analysis.scores import ScoreConfig, code_nats, score_images, surprise_maps
+from isopix.analysis.scores import ScoreConfig, score_images
 from isopix.core.text import Table, printable
 from isopix.core.types import Images
 from isopix.generate.complete import GRAY
@@ -170,11 +170,10 @@ def attention_tiles(run: OpenedRun, image: Images, row: int, col: int) -> list[T
 
 def surprise_tiles(run: OpenedRun, image: Images) -> tuple[list[Tile], Table]:
     """Return the image and its surprise map, in nats per pixel, and its scores by name."""
-    run.loaded.require_decoder("surprise")
     config, given = ScoreConfig(num_masks=NUM_MASKS), image.to(run.model.network.device)
     with inference(run.model, "fp32"):
         scores = score_images(run.loaded.model, given, config)
-        maps = surprise_maps(run.model.network.codec, code_nats(run.loaded.model, given, config)).numpy()
+    maps = run.model.surprise(image, num_masks=NUM_MASKS).numpy()
     highest = float(np.nanmax(maps, initial=0.0))
     drawn = overlay_maps(image, maps, highest or 1.0)[0, ..., :3]
     rows = [(SCORES[name], f"{float(each[0]):.3f}") for name, each in scores.items()]

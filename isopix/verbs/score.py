@@ -10,7 +10,7 @@ from isopix.verbs import options
 from isopix.verbs.features import Layer, Pooling, Splits, default_layer
 from isopix.verbs.options import DataLike, DeviceLike, FullPrecision, Limit, OtherImages, RunLike, Seed, Split
 
-Against = Annotated[DataLike | None, "Second dataset: AUROC of every score between the two datasets."]
+Against = Annotated[DataLike | None, options.Stored, "Second dataset: AUROC of each score between the two."]
 Out = Annotated[Path | None, "Folder of the results. Default: a folder of the run."]
 Maps = Annotated[NonNegative, "Number of least and of most likely images to draw with surprise maps."]
 Masks = Annotated[Count, "Number of random masks per image of a masked model."]

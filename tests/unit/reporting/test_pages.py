@@ -20,7 +20,7 @@ from isopix.probing.config import ProbeConfig
 from isopix.recipes import igpt
 from isopix.reporting.page import read_runs, report_page
 from isopix.reporting.run_record import read_run
-from isopix.reporting.section import result_panel, result_pictures
+from isopix.reporting.section import data_url, result_panel
 from isopix.reporting.summary import headline, model_card
 from isopix.runs.pretrain import save_data_sample
 from isopix.storage.result import Result
@@ -187,14 +187,21 @@ def test_each_of_several_pictures_of_a_folder_is_its_own(tmp_path: Path) -> None
     for name in ("a", "b"):
         path = tmp_path / f"{name}.png"
         Image.new("RGB", (4, 4)).save(path)
-        assert result_pictures(Result(call=call("sample")).saved(path)) == [path]
+        assert Result(call=call("sample")).saved(path).pictures == [path]
 
 
 def test_neighbors_show_near_duplicates_and_outliers(tmp_path: Path) -> None:
     for name in ("outliers", "duplicates"):
         Image.new("RGB", (4, 4)).save(tmp_path / f"{name}.png")
     result = Result(call=call("neighbors")).saved(tmp_path)
-    assert [each.name for each in result_pictures(result)] == ["duplicates.png", "outliers.png"]
+    assert [each.name for each in result.pictures] == ["duplicates.png", "outliers.png"]
+
+
+def test_a_notebook_shows_figures_or_else_the_pictures_that_were_written(tmp_path: Path) -> None:
+    assert evidence()._repr_html_().count("<img") == 1
+    Image.new("RGB", (4, 4)).save(tmp_path / "surprise.png")
+    [tag] = Outline(Result(call=call("score")).saved(tmp_path)._repr_html_()).named("img")
+    assert tag["src"] == data_url((tmp_path / "surprise.png").read_bytes())
 
 
 def test_equal_names_have_the_names_of_their_parents(tmp_path: Path) -> None:
