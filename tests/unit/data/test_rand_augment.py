@@ -18,7 +18,6 @@ RAMP = np.repeat(2 * np.arange(40)[None, :, None] + np.zeros((40, 1, 1)), 3, 2)
 EXPECTED = {
     ("invert", 0.9): 255 - X,
     ("posterize", 0.9): X & 0b10000000,
-    ("posterize", 1.0): X & 0b10000000,
     ("solarize", -0.5): np.where(X < 128, X, 255 - X),
     ("solarize_add", 0.9): np.where(X < 128, X + 99, X),
     ("brightness", -0.5): 0.55 * X,
@@ -87,8 +86,6 @@ def test_boxes_of_an_inception_crop_have_its_areas_and_ratios_and_lie_inside() -
     assert 0.5 <= area[:500].min() / 4800 < 0.51
     assert 0.9 < area[:500].max() / 4800 <= 1
     assert boxes.height[500:].eq(10).all()
-    ends = (boxes.top + boxes.height, boxes.left + boxes.width)
     assert min(boxes.top.min(), boxes.left.min()) >= 0
-    assert all(
-        (end <= limit + 1e-3).all() for end, limit in zip(ends, (images.heights, images.widths), strict=True)
-    )
+    assert (boxes.top + boxes.height <= images.heights + 1e-3).all()
+    assert (boxes.left + boxes.width <= images.widths + 1e-3).all()

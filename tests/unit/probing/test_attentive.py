@@ -7,26 +7,12 @@ import torch
 from torch.nn import functional as F
 
 from isopix.core.random import generator
-from isopix.probing.attentive import AttentiveClassifiers, AttentiveProbe
+from isopix.probing.attentive import AttentiveProbe
 from isopix.probing.probe import evaluate_probe
 from isopix.probing.splits import FeatureSplit, FeatureSplits
 from tests.unit.probing.cases import CONFIG, CPU
 
 POSITIONS, CLASSES = 16, 4
-
-
-def test_the_logits_are_those_of_scaled_dot_product_attention() -> None:
-    random = generator(0, "attentive")
-    query, matrix, intercepts, tokens = (
-        torch.randn(shape, generator=random)
-        for shape in ((1, 2, 3, 8), (1, 2, 3, 8, 4), (1, 2, 4), (5, POSITIONS, 8))
-    )
-    found = AttentiveClassifiers(query, matrix, intercepts).logits(tokens.flatten(1)[None])
-    for rate in range(2):
-        queries, keys = query[0, rate].expand(5, -1, -1), tokens
-        gathered = F.scaled_dot_product_attention(queries, keys, keys, scale=1.0)
-        expected = gathered.flatten(1) @ matrix[0, rate].flatten(0, 1) + intercepts[0, rate]
-        torch.testing.assert_close(found[0, :, rate], expected, rtol=1e-4, atol=1e-4)
 
 
 def marked(count: int, seed: int) -> FeatureSplit:
