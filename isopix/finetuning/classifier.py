@@ -1,8 +1,8 @@
 """The fine-tuned model and its settings: a class head on a pre-trained network, and the joint loss."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal
 
 import torch
 from jaxtyping import Float
@@ -14,7 +14,7 @@ from isopix.core.config import config
 from isopix.core.random import generator as seeded
 from isopix.core.types import Grid, Images, Labels, Mask, Scalar
 from isopix.data.patch_augment import PatchAugmentSpec
-from isopix.finetuning.mixing import mix
+from isopix.finetuning.mixing import LabeledBatch, mix
 from isopix.model.backbone import HiddenState
 from isopix.model.blocks.convolution import Bottleneck
 from isopix.model.heads import ClassHead, ClassLogits
@@ -49,6 +49,8 @@ class FineTuneConfig:
     """Mixup of training images and labels, the parameter of its Beta distribution; 0: none."""
     cutmix: Annotated[float, Range(low=0)] = 0.0
     """CutMix, likewise; with both, half of the batches have it."""
+    class_weights: Literal["balanced"] | None = None
+    """Weights of the classes in L_CLF; balanced: all classes weigh equally, whatever their images."""
     patience: Count | None = 10
     """Evaluations without a better validation accuracy before the best weights are kept; null: the last."""
     mask_ratio: Dropout | None = None
@@ -86,6 +88,13 @@ class FineTuneConfig:
         inputs = pooled_width(self.pool, grid, width)
         return ClassHead(inputs, num_classes, residual_block=self.residual_block, bias=self.head_bias)
 
+    def weights_of_classes(self, labels: Labels | None, num_classes: int) -> Float[Tensor, " C"] | None:
+        """Return n / (C n_c) for a class with n_c of n labels, as scikit-learn balances; None for equal."""
+        if self.class_weights is None or labels is None:
+            return None
+        counts = torch.bincount(labels, minlength=num_classes)
+        return len(labels) / ((counts > 0).sum() * counts.clamp(min=1))  # of a class without images unused
+
     @property
     def loss_weights(self) -> dict[str, float]:
         """Weights of w L_GEN + L_CLF (iGPT section 2.3) by metric; a loss of weight 0 is not computed."""
@@ -103,30 +112,6 @@ class FineTuneConfig:
     def has_class_loss(self) -> bool:
         """Whether L_CLF is part of the loss."""
         return "class_nats" in self.loss_weights
-
-
-class LabeledBatch(NamedTuple):
-    """The objective's batch, the classes of its images, a mask of their features, and weights in L_CLF.
-
-    `own` is the part of L_CLF of an image's `labels`; the rest is that of `others`, which is mixed with it.
-    """
-
-    batch: TrainingBatch
-    labels: Labels
-    others: Labels
-    own: Float[Tensor, " B"]
-    dropout_mask: Float[Tensor, "B D"]
-    weights: Float[Tensor, " B"]
-
-    def to(self, device: torch.device) -> "LabeledBatch":
-        batch, *rest = self
-        return LabeledBatch(batch.to(device), *(item.to(device, non_blocking=True) for item in rest))
-
-    def chunks(self, count: int) -> Iterator["LabeledBatch"]:
-        """Split the batch into `count` parts along images, of sizes that differ by one at most."""
-        batch, *rest = self
-        split = (item.tensor_split(count) for item in rest)
-        return (LabeledBatch(*items) for items in zip(batch.chunks(count), *split, strict=True))
 
 
 class FineTuneModel(nn.Module):
@@ -253,20 +238,31 @@ class FineTuneModel(nn.Module):
 
 
 class FineTuneTask:
-    """Fine-tuning on labeled images. `patch_augment` changes the inputs in training, not the targets."""
+    """Fine-tuning on labeled images. `patch_augment` changes the inputs in training, not the targets;
+    class weights are of the `labels` of all training images.
+    """
 
-    def __init__(self, model: FineTuneModel, patch_augment: PatchAugmentSpec = NO_PATCH_AUGMENT):
+    def __init__(
+        self,
+        model: FineTuneModel,
+        patch_augment: PatchAugmentSpec = NO_PATCH_AUGMENT,
+        labels: Labels | None = None,
+    ):
         self.module, self.patch_augment = model, patch_augment
+        self.class_weights = model.settings.weights_of_classes(labels, len(model.head.weight))
 
     def make_batch(self, images: Images, labels: Labels | None, generator: torch.Generator) -> LabeledBatch:
         assert labels is not None, "checked by require_labels"
         settings, network = self.module.settings, self.module.network
-        augment = augment_patches(self.patch_augment, network, generator)
-        if not (settings.mixup or settings.cutmix):
-            return self.module.make_batch(images, labels, generator, augment)
-        images, own = mix(images, settings.mixup, settings.cutmix, generator)
-        labeled = self.module.make_batch(images, labels, generator, augment)
-        return labeled._replace(others=labels.flip(0), own=torch.full_like(labeled.own, own))
+        augment, own = augment_patches(self.patch_augment, network, generator), 1.0
+        if settings.mixup or settings.cutmix:
+            images, own = mix(images, settings.mixup, settings.cutmix, generator)
+        batch = self.module.make_batch(images, labels, generator, augment)
+        batch = batch._replace(others=labels.flip(0), own=torch.full_like(batch.own, own))
+        if self.class_weights is None:
+            return batch
+        first, second = own * self.class_weights[labels], (1 - own) * self.class_weights[batch.others]
+        return batch._replace(weights=batch.weights * (first + second), own=first / (first + second))
 
     def losses(self, batch: Batch) -> dict[str, Loss]:
         losses: dict[str, Loss] = self.module(batch)

@@ -1,11 +1,40 @@
-"""Mixup and CutMix: each image of a batch is mixed with another, and its label with that of the other."""
+"""Labeled batches; mixup and CutMix: each image is mixed with another, and its label with the other's."""
 
+from collections.abc import Iterator
 from math import sqrt
+from typing import NamedTuple
 
 import numpy as np
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
-from isopix.core.types import Images
+from isopix.core.types import Images, Labels
+from isopix.objectives.base import TrainingBatch
+
+
+class LabeledBatch(NamedTuple):
+    """The objective's batch, the classes of its images, a mask of their features, and weights in L_CLF.
+
+    `own` is the part of L_CLF of an image's `labels`; the rest is that of `others`, which is mixed with it.
+    """
+
+    batch: TrainingBatch
+    labels: Labels
+    others: Labels
+    own: Float[Tensor, " B"]
+    dropout_mask: Float[Tensor, "B D"]
+    weights: Float[Tensor, " B"]
+
+    def to(self, device: torch.device) -> "LabeledBatch":
+        batch, *rest = self
+        return LabeledBatch(batch.to(device), *(item.to(device, non_blocking=True) for item in rest))
+
+    def chunks(self, count: int) -> Iterator["LabeledBatch"]:
+        """Split the batch into `count` parts along images, of sizes that differ by one at most."""
+        batch, *rest = self
+        split = (item.tensor_split(count) for item in rest)
+        return (LabeledBatch(*items) for items in zip(batch.chunks(count), *split, strict=True))
 
 
 def mix(images: Images, mixup: float, cutmix: float, generator: torch.Generator) -> tuple[Images, float]:

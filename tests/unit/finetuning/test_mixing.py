@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from torch.nn import functional as F
 
 from isopix.core.random import generator
 from isopix.finetuning.classifier import FineTuneTask
@@ -34,16 +33,21 @@ def test_the_weight_of_cutmix_is_the_area_that_a_box_leaves() -> None:
         assert cut.sum() == cut.any(1).sum() * cut.any(0).sum()
 
 
-def test_the_loss_is_that_of_smoothed_soft_labels_and_evaluations_are_not_mixed() -> None:
+@pytest.mark.parametrize("weights", [None, "balanced"])
+def test_the_loss_is_that_of_weighted_soft_labels_and_evaluations_are_not_mixed(weights: str | None) -> None:
     images, labels = cases.images(BERT, 6), torch.arange(6) % CLASSES
-    made = finetune_model(BERT, generative_weight=0.0, mixup=0.8, cutmix=1.0, label_smoothing=0.1)
-    task = FineTuneTask(made)
+    settings = {"mixup": 0.8, "cutmix": 1.0, "label_smoothing": 0.1, "class_weights": weights}
+    task = FineTuneTask(finetune_model(BERT, generative_weight=0.0, **settings), labels=labels)
     batch = task.make_batch(images, labels, generator(1, "batch"))
-    own = batch.own[:, None]
-    assert 0 < own[0] < 1
-    hard = own * F.one_hot(labels, CLASSES) + (1 - own) * F.one_hot(labels.flip(0), CLASSES)
-    logits = made.predict(batch.batch.inputs, batch.batch.mask)
-    expected = F.cross_entropy(logits, 0.9 * hard + 0.1 / CLASSES)
+    *_, own = mix(images, 0.8, 1.0, generator(1, "batch"))
+    log_probabilities = task.module.predict(batch.batch.inputs, batch.batch.mask).log_softmax(1)
+    soft = 0.9 * torch.eye(CLASSES) + 0.1 / CLASSES
+    of_class = torch.tensor([0.75, 0.75, 1.5, 1.5] if weights else [1.0] * 4)
+    targets = (of_class[:, None] * soft)[labels] * own + (of_class[:, None] * soft)[labels.flip(0)] * (
+        1 - own
+    )
+    expected = -(targets * log_probabilities).sum(1).mean()
+    assert 0 < own < 1
     torch.testing.assert_close(task.losses(batch)["class_nats"], expected)
     plain = FineTuneTask(finetune_model(BERT, generative_weight=0.0))
     found, without = (each.evaluate(images, labels, generator(0, "evaluation")) for each in (task, plain))
