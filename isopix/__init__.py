@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from isopix.verbs.evaluate import compare, evaluate
     from isopix.verbs.features import features, predict
     from isopix.verbs.import_export import export, import_model
-    from isopix.verbs.pretrain import finetune, pretrain, resume, search_lr
+    from isopix.verbs.pretrain import finetune, pretrain, resume
     from isopix.verbs.probe import probe
     from isopix.verbs.report import demo, open_studio, report
     from isopix.verbs.reproduce import reproduce
