@@ -170,6 +170,7 @@ def list_models(what: What = None, folder: Folder = None) -> Listing:
     """
     from isopix.core.config import from_dict
     from isopix.recipes import registry
+    from isopix.recipes.finetuning import FINETUNING
     from isopix.reporting.page import read_runs
     from isopix.reporting.run_record import NUMBERS
     from isopix.reporting.summary import run_rows
@@ -188,7 +189,8 @@ def list_models(what: What = None, folder: Folder = None) -> Listing:
     files = {name: folder / "model.json" for name, folder in shipped_models().items()}
     found: dict[str, Any] = {
         "models": {name: from_dict(ShippedModel, read_json(file)) for name, file in files.items()},
-        "recipes": registry.listing(),
+        "recipes": registry.listing()
+        | {name: f"Settings of isopix finetune RUN --file {name}" for name in FINETUNING},
         "protocols": protocols(),
     }
     return Listing(**{kind: each for kind, each in found.items() if what in (kind, None)})
