@@ -183,6 +183,7 @@ def finetune_recipe(recipe: Recipe, source: str, *, from_scratch: bool) -> Recip
         evaluate_images=None,
         num_test_images=None,
         checkpoint_every=EVALUATE_EVERY,
+        patience=None,
     )
     tuned = _override(tuned, parse(recipe.finetune_overrides))
     augment = DATASETS[source].augment if source in DATASETS else None

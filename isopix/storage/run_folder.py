@@ -50,7 +50,7 @@ class RunFolder:
     environment = _Inside("environment.json")  # versions, device, data
     log = _Inside("log.jsonl")  # one line per step or evaluation
     checkpoints = _Inside("checkpoints")
-    best = _Inside("best")  # the checkpoint of a fine-tuned run with the best validation accuracy
+    best = _Inside("best")  # the checkpoint with the best validation accuracy or loss
     selection = _Inside("selection")  # the run that selected the number of steps of a refit
     test_images = _Inside("test-images.npz")  # which of them a fine-tuned run classifies correctly
     data_sample = _Inside("data-sample.npz")  # a few training images, and the images of each class
@@ -211,6 +211,12 @@ def require_new(path: Path, allowed: Collection[str] = ()) -> None:
         names = {each.name for each in path.iterdir() if not atomic.is_temporary(each)} - set(allowed)
         if names and not _is_abandoned_start(path, names):
             raise ValueError(_taken(path))
+
+
+def runs_in(folder: Path) -> list[Path]:
+    """Return the run folders in a folder, by their names; none if it is itself a run."""
+    inside = [] if RunFolder(folder).recipe.is_file() else folder.glob("*/recipe.json")
+    return sorted(each.parent for each in inside)
 
 
 def no_folder(path: Path) -> str:
