@@ -12,7 +12,8 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ruamel.yaml import YAML, CommentedMap
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap
 
 from isopix.core.config import default_part, from_dict, meanings, to_dict
 from isopix.core.files import read_regular
