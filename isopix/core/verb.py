@@ -153,9 +153,11 @@ class _Arguments(Generic[R]):
             try:
                 return self.function(*bound.args, **kwargs)
             except UnknownSettingError as error:
-                if not error.hint and (hint := did_you_mean(error.path, self.names)):
-                    raise UnknownSettingError(error.path, hint) from None
-                raise
+                if error.hint:
+                    raise
+                own = "it is an option of its own; " if error.path in self.names else ""
+                hint = own or did_you_mean(error.path, self.names)
+                raise UnknownSettingError(error.path, hint) from None
 
 
 @contextmanager

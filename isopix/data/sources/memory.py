@@ -2,6 +2,7 @@
 
 import io
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,9 @@ def store_images(given: Any) -> Path:
     They are an array [n H W] or [n H W C], a tensor [n C H W], or a sequence or a PyTorch dataset of what
     `raw_image` takes, or of pairs of it and a label. Raises ValueError for others.
     """
-    single = isinstance(given, bytes | Image.Image) or not hasattr(given, "__len__")
+    single = isinstance(given, bytes | Image.Image | Mapping) or not hasattr(given, "__len__")
+    if not single and not len(given):
+        raise ValueError("expected at least 1 image, got 0")
     items = [given] if single else [given[i] for i in range(len(given))]
     pairs = [each if isinstance(each, tuple) and len(each) == 2 else (each, None) for each in items]
     rows = [_row(raw_image(image)) for image, _ in pairs]

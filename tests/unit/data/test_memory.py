@@ -77,5 +77,5 @@ def test_verbs_take_them_and_a_run_on_them_resumes(tmp_path: Path) -> None:
 
 
 def test_what_are_no_images_is_refused_in_one_line(tmp_path: Path) -> None:
-    for given, part in [(PIXELS / 255, "multiply floats"), (3, "got 3"), ([{}], "got {}")]:
+    for given, part in [(PIXELS / 255, "multiply floats"), (3, "got 3"), ({}, "got {}"), ([], "got 0")]:
         assert part in refusal(lambda given=given: isopix.data_show(given))
