@@ -23,6 +23,7 @@ from isopix.data.sources.base import (
     SPLIT_NAMES,
     ReadOptions,
     Source,
+    SourceSplit,
     SplitName,
     find_reader,
     joined,
@@ -227,10 +228,15 @@ def image_names(config: DataConfig, split: Split) -> list[str]:
     """Return the name of each image as its source has it: a file's path, empty if not known."""
     if split.rows is None:
         return [""] * len(split)
-    source = joined([*open_source(config, default_cache())().splits.values()])
+    source = whole_source(config)
     if len(split) and int(split.rows.max()) >= source.num_images:
         raise ValueError(f"dataset '{config.source}' has changed: it has fewer images than it had")
     return [source.image_name(row) for row in split.rows.tolist()]
+
+
+def whole_source(config: DataConfig) -> SourceSplit:
+    """Return all images of a source, those of one split after the other, as `Split.rows` counts them."""
+    return joined([*open_source(config, default_cache())().splits.values()])
 
 
 def preprocess_config(config: DataConfig) -> PreprocessConfig:

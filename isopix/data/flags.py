@@ -1,12 +1,8 @@
 """Flags of images that are blank, dark, bright, blurred, tiny or elongated, without a model."""
 
-from typing import Literal
-
 import numpy as np
 from PIL import Image
 from scipy.ndimage import laplace
-
-Flag = Literal["blank", "dark", "bright", "blurred", "tiny", "elongated"]
 
 SIDE = 128  # pixels of the shorter side of larger images when they are measured
 MIN_CONTRAST = 2.0  # levels of 0..255, standard deviation
@@ -15,14 +11,14 @@ MIN_SHARPNESS = 8.0  # variance of the Laplacian, in squared levels
 MAX_ASPECT = 3.0  # longer side, as a multiple of the shorter one
 
 
-def find_flags(rgb: Image.Image, size: tuple[int, int], smallest: tuple[int, int]) -> dict[Flag, float]:
+def find_flags(rgb: Image.Image, size: tuple[int, int], smallest: tuple[int, int]) -> dict[str, float]:
     """Return what was measured for each flag of an image of `size` (width, height), upright.
 
     `rgb` may be reduced to a shorter side of `SIDE`, where blur is measured: a low variance of the Laplacian
     (Pech-Pacheco et al. 2000; LAPV of Pertuz et al. 2013). Images of low contrast have one, too: those that
     are blank, dark or bright are not called blurred. An image with a side below `smallest` is tiny.
     """
-    found: dict[Flag, float] = {}
+    found: dict[str, float] = {}
     scale = min(1.0, SIDE / min(rgb.size))
     small = rgb.convert("L").resize([round(scale * side) for side in rgb.size], Image.Resampling.BOX)
     levels = np.asarray(small, np.float32)

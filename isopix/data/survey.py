@@ -16,7 +16,7 @@ from isopix.core.text import printable
 from isopix.data import decode, results
 from isopix.data.copies import Groups, exact_duplicates, near_duplicates
 from isopix.data.dataset import DataConfig, open_source
-from isopix.data.flags import SIDE, Flag, find_flags
+from isopix.data.flags import SIDE, find_flags
 from isopix.data.preprocess import map_images
 from isopix.data.sources.base import SPLIT_NAMES, Source, SplitName, remember_source
 from isopix.storage.cache import default_cache
@@ -40,7 +40,7 @@ class ImageFacts(NamedTuple):
     content_hash: int  # that of its copies too, as `content_number`
     thumbnail: UInt8[np.ndarray, "8 8 3"]  # the whole image, averaged
     picture: Image.Image | None  # at most PICTURE_SIDE wide and high
-    flags: dict[Flag, float]
+    flags: dict[str, float]
 
 
 @dataclass
@@ -114,7 +114,7 @@ def _examine_split(survey: Survey, name: SplitName, limit: int, count: CountDone
             room[class_name] = room.get(class_name, 0) - 1
             yield raw, room[class_name] >= 0
 
-    examine = partial(_examine, config=survey.config)
+    examine = partial(examine_image, config=survey.config)
     examined = map_images(jobs(), examine, lambda job: job[0], kept_bytes=3 * PICTURE_SIDE**2)
     for position, class_name, facts in zip(positions, names, examined, strict=True):
         image_name = printable(split.image_name(position))
@@ -133,7 +133,8 @@ def _examine_split(survey: Survey, name: SplitName, limit: int, count: CountDone
     return results.SplitCounts(split.num_images, len(positions), unreadable, per_class)
 
 
-def _examine(job: tuple[decode.RawImage, bool], config: DataConfig) -> ImageFacts | str:
+def examine_image(job: tuple[decode.RawImage, bool], config: DataConfig) -> ImageFacts | str:
+    """Return what an image is, with a picture if the job asks for one; or why it cannot be read."""
     raw, is_kept = job
     min_side = 2 * PICTURE_SIDE if is_kept else SIDE
     try:
