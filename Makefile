@@ -96,7 +96,7 @@ $(READY): pyproject.toml constraints.txt
 	touch $@
 
 $(EXTRAS_READY): $(READY)
-	$(PIP) --constraint constraints.txt --editable '.[dev,bench,tensorboard,slurm]'
+	$(PIP) --constraint constraints.txt --editable '.[dev,bench,onnx,tensorboard,slurm]'
 	touch $@
 
 .venv-lowest/ready .venv-newest/ready: .venv-%/ready: pyproject.toml

@@ -44,7 +44,8 @@ reference_pages.write(Path(__file__).parent / "reference")
 def within_site(app: Sphinx, page: str, source: list[str]) -> None:
     """Point links to pages of the repository at their copies; those to its folders become text."""
     for name in reference_pages.ROOT_PAGES:
-        source[0] = source[0].replace(f"](../{name}.md", f"](/reference/{name.lower()}.md")
+        for link in (f"](../{name}.md", f"]({name}.md"):
+            source[0] = source[0].replace(link, f"](/reference/{name.lower()}.md")
     source[0] = re.sub(r"\[([^]]+)\]\((?:\.\./)+examples/\w+/?\)", r"\1", source[0])
     if page.startswith("reference/"):
         source[0] = re.sub(r"\]\(docs/", "](/", source[0])

@@ -162,8 +162,9 @@ class NeighborsResult(Result):
 
     @property
     def caption(self) -> str:
-        pairs = "Duplicates" if self.num_duplicates else "Outliers, each beside its nearest image"
-        return f"{'Nearest images' if self.queries else pairs}, by the features of layer {self.layer}."
+        images = "Duplicates, and outliers" if self.num_duplicates else "Outliers"
+        shown = "Nearest images to others" if self.queries else f"{images}, each beside its nearest image"
+        return f"{shown}, by the features of layer {self.layer}."
 
     def tables(self) -> list[Table]:
         images = f"{count_of(self.num_images, 'image')} of {self.data}, layer {self.layer}"

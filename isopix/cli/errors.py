@@ -64,11 +64,11 @@ def _(error: UnknownOptionError) -> str:
     takes_settings = any(each.name == SETTINGS for each in arguments)
     setting = _as_setting(given, error.root_input_tokens or [])
     name = setting.partition("=")[0]
-    if takes_settings and name in SETTING_SYNONYMS:
-        hint = f"did you mean the setting '{SETTING_SYNONYMS[name]}'? write {SETTING_SYNONYMS[name]}=VALUE; "
     # Imported here, since it takes as long as PyTorch.
-    elif takes_settings and importlib.import_module("isopix.recipes.registry").is_setting(name):
+    if takes_settings and importlib.import_module("isopix.recipes.registry").is_setting(name):
         hint = f"it is a setting: write {setting}; "
+    elif takes_settings and name in SETTING_SYNONYMS:
+        hint = f"did you mean the setting '{SETTING_SYNONYMS[name]}'? write {SETTING_SYNONYMS[name]}=VALUE; "
     else:
         hint = _suggestion(given, options) or (f"if it is a setting, write {setting}; " * takes_settings)
     return f"unknown option '{given}'; {hint}options of {_command(error)}: {', '.join(options)}"

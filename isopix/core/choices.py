@@ -18,7 +18,7 @@ FeatureKind = Literal["normed", "residual"]
 Pool = Literal["mean", "last", "max", "first", "grid2", "grid4", "flatten"]
 SplitName = Literal["train", "validation", "test"]
 Selection = Literal["validation", "cross-validation"]
-ExportFormat = Literal["isopix", "huggingface"]
+ExportFormat = Literal["isopix", "huggingface", "torch", "onnx"]
 
 MFU = 0.4  # model FLOPs utilization: what well-tuned code reaches at these widths
 EXAMINED_IMAGES = 50_000  # of each split in a survey: all of CIFAR, a minute or two of photographs

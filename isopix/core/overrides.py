@@ -2,8 +2,11 @@
 
 import functools
 import json
+import os
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import is_dataclass
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,6 +19,14 @@ from isopix.core.text import SETTING_SYNONYMS, did_you_mean, naming
 
 T = TypeVar("T")
 SIMILARITY = 0.7  # `stepz` resembles `steps`, not `stem`
+
+
+class UnknownSettingError(ValueError):
+    """A path that no setting has; `hint` suggests another one, or is empty."""
+
+    def __init__(self, path: str, hint: str):
+        super().__init__(f"unknown setting '{path}'; {hint}isopix show NAME lists all settings")
+        self.path, self.hint = path, hint
 
 
 def _parse_yaml(text: str) -> Any:
@@ -53,6 +64,24 @@ def parse(settings: Iterable[str]) -> dict[str, Any]:
         except Exception:
             raise ValueError(f"the value of '{path}' cannot be read: {text!r}") from None
     return changes
+
+
+def as_words(changes: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return changes as the words that `parse` reads: {"depth": 4} as depth=4."""
+    return tuple(f"{path}={_as_yaml(value)}" for path, value in changes.items())
+
+
+def _as_yaml(value: Any) -> str:
+    with suppress(Exception):
+        if isinstance(value, str) and _parse_yaml(value) == value:
+            return value
+    return json.dumps(value, default=_as_json, ensure_ascii=False)
+
+
+def _as_json(value: Any) -> Any:
+    if is_dataclass(value):
+        return to_dict(value)
+    return value.item() if hasattr(value, "item") else os.fspath(value)
 
 
 def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -117,7 +146,7 @@ def resolve_setting(values: Mapping[str, Any], path: str) -> str:
     word = path.replace("-", "_")
     ends = {full.rpartition(".")[2]: full for full in reversed(every)} | dict(zip(every, every, strict=True))
     hint = did_you_mean(SETTING_SYNONYMS.get(word, word), ends, similarity=SIMILARITY, shown=ends.__getitem__)
-    raise ValueError(f"unknown setting '{path}'; {hint}isopix show NAME lists all settings")
+    raise UnknownSettingError(path, hint)
 
 
 def _order(item: tuple[str, Any]) -> tuple[bool, int]:

@@ -5,7 +5,9 @@
               config: Flat[ProbeConfig] = ProbeConfig()) -> ProbeResult:
 
 Each field of settings that are `Flat` is a keyword argument and an option of its own, described by the text
-below the field. Another argument is described by a text in its type: `Annotated[int, "Random seed."]`.
+below the field. Another argument is described by a text in its type: `Annotated[int, "Random seed."]`. In
+Python, `settings` also take a mapping, and keywords that are no arguments: "depth=6", settings={"depth": 6}
+and depth=6 are the same, and later ones override earlier ones.
 """
 
 import dataclasses
@@ -26,11 +28,12 @@ from cyclopts import Parameter
 from pydantic import TypeAdapter
 
 from isopix.core.config import descriptions, validated
+from isopix.core.overrides import UnknownSettingError, as_words
 from isopix.core.text import did_you_mean, require_utf8
 
 T = TypeVar("T")
 R = TypeVar("R")
-FLAT = "flat"
+FLAT, SETTINGS = "flat", "settings"
 MAX_OUT = 200  # bytes of the 255 that a name may have: what is written beside `out` has longer names
 Flat = Annotated[T, FLAT]
 
@@ -124,14 +127,19 @@ class _Arguments(Generic[R]):
         self.function, self.signature = function, _flat_signature(function)
         hints = get_type_hints(function, include_extras=True)
         self.flat = {name: get_args(hint)[0] for name, hint in hints.items() if FLAT in get_args(hint)[1:]}
+        self.names = [*self.signature.parameters, *self.flat]
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> inspect.BoundArguments:
-        known = [*self.signature.parameters, *self.flat]
-        if unknown := next((name for name in kwargs if name not in known), None):
-            raise TypeError(_unexpected(self.function.__name__, unknown, known))
+        unknown = {name: value for name, value in kwargs.items() if name not in self.names}
+        if unknown and SETTINGS not in self.names:
+            raise TypeError(_unexpected(self.function.__name__, next(iter(unknown)), self.names))
+        given = validated(SETTINGS, Mapping[str, Any], kwargs.get(SETTINGS, {})) | unknown
+        kwargs = {name: value for name, value in kwargs.items() if name not in (SETTINGS, *unknown)}
         for name in self.flat.keys() & kwargs.keys():
             kwargs = _spread(name, validated(name, self.flat[name], kwargs[name]), kwargs)
         bound = self.signature.bind(*args, **kwargs)
+        if given:
+            bound.arguments[SETTINGS] = bound.arguments.get(SETTINGS, ()) + as_words(given)
         for name, value in bound.arguments.items():
             bound.arguments[name] = _validated(self.signature.parameters[name], value)
         bound.apply_defaults()
@@ -142,7 +150,12 @@ class _Arguments(Generic[R]):
         for name, cls in self.flat.items():
             kwargs[name] = cls(**{field.name: kwargs.pop(field.name) for field in dataclasses.fields(cls)})
         with float32_default(), safe_path():
-            return self.function(*bound.args, **kwargs)
+            try:
+                return self.function(*bound.args, **kwargs)
+            except UnknownSettingError as error:
+                if not error.hint and (hint := did_you_mean(error.path, self.names)):
+                    raise UnknownSettingError(error.path, hint) from None
+                raise
 
 
 @contextmanager
@@ -245,5 +258,4 @@ def _unexpected(function: str, name: str, known: Sequence[str]) -> str:
     text = f"{function}() has no argument '{name}'"
     if hint := did_you_mean(name, known):
         return f"{text}; {hint.rstrip()}"
-    setting = f"; if it is a setting, write '{name}=VALUE'" if "settings" in known else ""
-    return f"{text}{setting}; arguments: {', '.join(known)}"
+    return f"{text}; arguments: {', '.join(known)}"

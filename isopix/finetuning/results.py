@@ -7,7 +7,6 @@ from typing import Any
 from isopix.core.text import Table, count_of, percent_with_interval
 from isopix.storage.result import EnsembleAccuracy, Result, Unsaved, unsaved
 
-SHOWN = 10  # images of a table
 MAX_CONFUSION = 12  # classes, of a confusion matrix as a table
 
 
@@ -94,24 +93,24 @@ class EvaluationResult(Result):
 
 
 class PredictionResult(Result):
-    """The predicted classes of images: `counts` by class, and the `columns` of the file."""
+    """The predicted classes of images: `counts` by class, and the `columns` of the file.
+
+    `first` are a file, its class or why it cannot be read, and the probability, of some images.
+    """
 
     data: str
     step: int
     num_images: int
     counts: Mapping[str, int]
+    first: tuple[tuple[str, str, float | None], ...]
     columns: Unsaved[Mapping[str, list[Any]]] = unsaved()
 
     def tables(self) -> list[Table]:
         failed = self.num_images - sum(self.counts.values())
         unread = f", {failed:,} of which cannot be read" * bool(failed)
         caption = f"Predicted classes of {count_of(self.num_images, 'image')} of {self.data}{unread}"
-        tables = [Table(caption, ["class", "images"], list(self.counts.items()))]
-        if self.columns is not None:
-            shown = [self.columns[name][:SHOWN] for name in ("file", "class", "probability", "problem")]
-            rows = [
-                (file, name or problem, f"{share:.1%}" if name else "")
-                for file, name, share, problem in zip(*shown, strict=True)
-            ]
-            tables.append(Table("First images", ["file", "class", "probability"], rows))
-        return tables
+        first = [(file, name, "" if share is None else f"{share:.1%}") for file, name, share in self.first]
+        return [
+            Table(caption, ["class", "images"], list(self.counts.items())),
+            Table("First images", ["file", "class", "probability"], first),
+        ]

@@ -1,6 +1,5 @@
 """Settings and results of sampling and completion, without PyTorch, so that help is instant."""
 
-import base64
 import importlib
 import io
 import sys
@@ -72,13 +71,12 @@ class PictureResult(Result):
         else:
             self.picture.show()
 
-    def _repr_html_(self) -> str:
+    def _shown(self) -> list[bytes]:
         if self.picture is None:
-            return super()._repr_html_()
+            return super()._shown()
         content = io.BytesIO()
         self.picture.save(content, format="PNG")
-        source = f"data:image/png;base64,{base64.b64encode(content.getvalue()).decode()}"
-        return f'<img src="{source}">{super()._repr_html_()}'
+        return [content.getvalue()]
 
     @property
     def _count(self) -> str:

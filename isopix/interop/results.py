@@ -1,6 +1,7 @@
 """The results of `isopix import` and `isopix export`."""
 
 from collections.abc import Mapping
+from dataclasses import field
 
 from isopix.core.choices import ExportFormat
 from isopix.core.text import Table, command_line
@@ -39,15 +40,28 @@ class ImportResult(Result):
 
 
 class ExportResult(Result):
-    """An exported model: how many tensors of each rule were `skipped`, and its `url` on the Hub."""
+    """An exported model: how many tensors of each rule were `skipped`, and its `url` on the Hub.
+
+    A program gives the logits of `classes`, or the features of a `layer`; `max_error` is its difference from
+    the model on random images of `image_size`, rows and columns.
+    """
 
     format: ExportFormat
     step: int
-    skipped: Mapping[str, int]
+    skipped: Mapping[str, int] = field(default_factory=dict)
     load_with: str
     url: str = ""
+    layer: int | None = None
+    classes: tuple[str, ...] = ()
+    image_size: tuple[int, int] | None = None
+    max_error: float | None = None
 
     def tables(self) -> list[Table]:
+        if self.image_size is not None:
+            rows, cols = self.image_size
+            outputs = f"features of layer {self.layer}" if self.layer is not None else "class logits"
+            values = [(f"uint8 [B 3 {rows} {cols}]", outputs, f"{self.max_error:.2g}")]
+            return [Table("Program", ["images", "outputs", "largest difference from the model"], values)]
         table = Table("Tensors left out", ["tensors", "number"], list(self.skipped.items()))
         return [table] if self.skipped else []
 

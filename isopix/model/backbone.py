@@ -132,7 +132,12 @@ class Backbone(nn.Module):
         return [found[layer] for layer in layers]
 
     def truncated(self, layer: int) -> "Backbone":
-        """Return the backbone of the first `layer` blocks, shared, up to the features of this layer."""
+        """Return the backbone of the first `layer` blocks, shared, up to the features of this layer.
+
+        Raises ValueError for a layer that does not exist.
+        """
+        if not 0 <= layer <= self.depth:
+            raise ValueError(f"layer {layer} does not exist; layers are 0 to {self.depth}")
         return self._with(self.masking, self.layers[:layer], self._norms()[layer])
 
     def with_masking(self, masking: Masking) -> "Backbone":

@@ -117,7 +117,7 @@ def _probe_curves(axes: Axes, probe: Probe, name: str, color: str, *, alone: boo
     axes.plot(layers, test, color=color, marker="o")
     best = probe.network.best
     _ring_point(axes, best.layer, best.test_accuracy, color)
-    yield _percent_label(name, best.test_accuracy, color, at=test[-1])
+    yield _percent_label(name, test[-1], color)
     prefix, baseline_color = ("", style.MUTED_COLOR) if alone else (f"{name}, ", color)
     for baseline, result in probe.baselines.items():
         if len(result.layers) > 1:
@@ -142,10 +142,8 @@ def plot_finetuning_accuracy(
     validation = [(each["step"], each["accuracy"]) for each in records if each["split"] == "validation"]
     labels = []
     if validation:
-        color, last = style.COLORS[1], validation[-1][1]
-        axes.plot(*zip(*validation, strict=True), color=color, marker="o")
-        reported = last if best is None else best["accuracy"]
-        labels.append(_percent_label("validation", reported, color, at=last))
+        axes.plot(*zip(*validation, strict=True), color=style.COLORS[1], marker="o")
+        labels.append(_percent_label("validation", validation[-1][1], style.COLORS[1]))
     if best:
         _ring_point(axes, best["step"], best["accuracy"], style.COLORS[1])
     for each in records:
@@ -279,8 +277,8 @@ def _label_accuracies(axes: Axes, labels: Sequence[CurveLabel]) -> None:
     label_curves(axes, labels)
 
 
-def _percent_label(name: str, accuracy: float, color: str, *, at: float | None = None) -> CurveLabel:
-    return CurveLabel(accuracy if at is None else at, f"{name} {100 * accuracy:.1f} %", color)
+def _percent_label(name: str, accuracy: float, color: str) -> CurveLabel:
+    return CurveLabel(accuracy, f"{name} {100 * accuracy:.1f} %", color)
 
 
 def _ring_point(axes: Axes, x: int | float, y: float, color: str) -> None:

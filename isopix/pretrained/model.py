@@ -8,14 +8,18 @@ from typing import Any
 
 import numpy as np
 import torch
+from einops import rearrange
 from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
+from isopix.analysis.attention import attention_from
+from isopix.analysis.scores import ScoreConfig, code_nats, surprise_maps
 from isopix.core.choices import Count, NonNegative
 from isopix.core.config import to_dict
 from isopix.core.device import autocast, runtime_environment
 from isopix.core.random import generator
+from isopix.core.text import count_of
 from isopix.core.types import Logits
 from isopix.core.verb import Flat, checked
 from isopix.finetuning.evaluate import EnsembleLogits, ensemble_logits, majority_vote, num_masks
@@ -126,6 +130,38 @@ class PretrainedModel(FeatureExtractor):
             chunks = batch.chunks(-(-len(inputs) // batch_size))
             return torch.cat([nll_per_image(self.network, chunk).cpu() for chunk in chunks])
 
+    @checked
+    def surprise(self, images: ImagesLike, *, num_masks: Count = 32, seed: int = 0) -> Float[Tensor, "B R S"]:
+        """Return nats per pixel, summed over channels, of a masked model the mean over masks by `seed`.
+
+        A patch has a number for each part that its codec predicts; NaN where nothing was predicted.
+        """
+        self.loaded.require_decoder("surprise")
+        inputs = require_images(self.preprocess(images)).to(self.network.device)
+        config = ScoreConfig(num_masks=num_masks, seed=seed, precision=self.precision)
+        with inference(self, self.precision):
+            return surprise_maps(self.network.codec, code_nats(self.loaded.model, inputs, config))
+
+    @checked
+    def attention(
+        self, image: ImagesLike, position: tuple[int, int] | None = None
+    ) -> Float[Tensor, "attentions heads R S"]:
+        """Return the attention from a position (row, column; default: the center) of one image to all.
+
+        Each attention of the blocks sums to one, without start and class tokens.
+        """
+        inputs, backbone = require_images(self.preprocess(image)), self.network.backbone
+        rows, cols = backbone.grid
+        row, col = position or (rows // 2, cols // 2)
+        if len(inputs) != 1 or not (0 <= row < rows and 0 <= col < cols):
+            given = f"{count_of(len(inputs), 'image')} and position {row}, {col}"
+            raise ValueError(f"attention is of one image at a position of {rows} x {cols}; got {given}")
+        query = torch.tensor([backbone.num_prefix_tokens + row * cols + col])
+        with inference(self, "fp32"):
+            causal = self.loaded.recipe.objective.causal
+            found = attention_from(self.network, inputs, query, causal=causal)
+        return rearrange(found.heads[0], "attentions heads (h w) -> attentions heads h w", h=rows)
+
     def sampling(self, sampling: SamplingConfig) -> SamplingConfig:
         return replace(sampling, precision=sampling.precision or self.precision)
 
@@ -221,6 +257,9 @@ class PretrainedModel(FeatureExtractor):
         tensors = {MODEL: loaded.network.tensors()}
         if loaded.class_head is not None:
             tensors[CLASSIFIER] = loaded.class_head.state_dict()
-        checkpoint.save_checkpoint(target, tensors, records)
-        if card:
-            (target / "README.md").write_text(card, encoding="utf-8")
+
+        def write_card(folder: Path) -> None:
+            if card:
+                (folder / "README.md").write_text(card, encoding="utf-8")
+
+        checkpoint.save_checkpoint(target, tensors, records, write_card)

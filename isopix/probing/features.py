@@ -89,9 +89,6 @@ def iter_layer(
     network: Network, splits: Iterable[Split], layer: int, pool: Pool, precision: Precision
 ) -> Iterator[Float[Tensor, "B _"]]:
     """Yield the pooled features of one layer, batch by batch. Raises ValueError if it does not exist."""
-    depth = network.backbone.depth
-    if not 0 <= layer <= depth:
-        raise ValueError(f"layer {layer} does not exist; layers are 0 to {depth}")
     shorter, images = network.truncated(layer), [each.images for each in splits]
     read = (iter_features(shorter, each, pool=pool, precision=precision) for each in images)
     with track("computing features", sum(map(len, images))) as count:

@@ -1,16 +1,18 @@
 """All recipes by name, and changed settings with where each comes from."""
 
 import dataclasses
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from isopix.core.config import meanings, to_dict
+from isopix.core.choices import PositiveNumber
+from isopix.core.config import meanings, to_dict, validated
 from isopix.core.overrides import flatten, override, parse, read_values, resolve_setting
 from isopix.core.registry import NAMES, import_modules, kinds, nouns
 from isopix.core.text import did_you_mean
-from isopix.data.dataset import DataConfig
+from isopix.data.dataset import DataConfig, load_dataset
 from isopix.data.sources.arrays import palette_of
 from isopix.finetuning.classifier import FineTuneConfig
 from isopix.model.spec import ModelSpec
@@ -22,7 +24,9 @@ from isopix.train.config import TrainConfig
 Make = Callable[[], Recipe]
 SIZE, SIDES = ("size", "data.size"), ("data.rows", "data.cols")
 PALETTE_OF_DATA, PALETTE_FILE = "palette of the data", "palette file"  # the origins of settings
-ALIASES = {"seed": "train.seed"}  # and not data.seed, which only its full path names
+# `seed` is not data.seed, which only its full path names.
+ALIASES = {"seed": "train.seed", "learning_rate": "train.optimizer.lr"}
+EPOCHS = "epochs"  # given instead of the steps, which it is once the images are known
 SETTINGS_GROUPS = (Recipe, ModelSpec, DataConfig, TrainConfig, FineTuneConfig)
 PALETTE_SETTINGS = ("num_colors", "palette_file")
 # By default a training evaluates as many images as take a fifth of its work.
@@ -92,13 +96,8 @@ def resolve(
     settings: Sequence[str] = (),
 ) -> Resolved:
     """Return a recipe, changed by `layers`, with the data's palette and affordable evaluation."""
-    changed = unchanged = find(recipe) if isinstance(recipe, str) else recipe
-    origins: dict[str, str] = {}
-    for origin, changes in layers(file, options, settings):
-        if changes:
-            changed = override(changed, changes)
-            values = to_dict(changed)
-            origins |= {resolve_setting(values, path): origin for path in changes}
+    unchanged = find(recipe) if isinstance(recipe, str) else recipe
+    changed, origins = _overridden(unchanged, layers(file, options, settings))
     with_palette = with_palette_of_data(changed, origins)
     if with_palette != changed:
         paths = [f"model.codec.{name}" for name in PALETTE_SETTINGS]
@@ -113,6 +112,21 @@ def resolve(
         if not any(each.startswith(f"{path}.") for each in remaining):
             raise ValueError(f"'{path}' of the {origins[path]} is no longer a setting after later overrides")
     return Resolved(changed, origins, unchanged)
+
+
+def _overridden(
+    recipe: Recipe, layers: Iterable[tuple[str, dict[str, Any]]]
+) -> tuple[Recipe, dict[str, str]]:
+    origins, epochs = dict[str, str](), None
+    for origin, changes in layers:
+        epochs = changes.pop(EPOCHS, epochs)
+        if changes:
+            recipe = override(recipe, changes)
+            values = to_dict(recipe)
+            origins |= {resolve_setting(values, path): origin for path in changes}
+    if epochs is None:
+        return recipe, origins
+    return with_epochs(recipe, epochs, origins), origins | {"train.steps": f"{epochs} epochs"}
 
 
 def layers(
@@ -131,6 +145,23 @@ def full_names(changes: Mapping[str, Any]) -> dict[str, Any]:
     given = {f"data.{path.removeprefix('data.')}" for path in rest}
     sides = {side: value for path, value in changes.items() if path in SIZE for side in SIDES}
     return {side: value for side, value in sides.items() if side not in given} | rest
+
+
+def setting_paths(recipe: Recipe, settings: Sequence[str]) -> list[str]:
+    """Return the full paths of the settings that these words change."""
+    values, given = to_dict(recipe), full_names(parse(settings))
+    return [resolve_setting(values, "train.steps" if path == EPOCHS else path) for path in given]
+
+
+def with_epochs(recipe: Recipe, epochs: object, given: Collection[str]) -> Recipe:
+    """Return the recipe with the fewest steps in which every training image is read `epochs` times.
+
+    Raises ValueError if steps are `given`, too. The images are loaded, and cached for the training.
+    """
+    if any(path in ("steps", "train.steps") for path in given):
+        raise ValueError("steps and epochs are both given; choose one")
+    count = validated(EPOCHS, PositiveNumber, epochs) * len(load_dataset(recipe.data).train)
+    return recipe.updated(steps=max(1, math.ceil(round(count / recipe.train.batch_size, 6))))
 
 
 def settings(resolved: Resolved) -> list[Setting]:
@@ -158,7 +189,12 @@ def _origin(path: str, origins: Mapping[str, str]) -> str:
 def is_setting(path: str) -> bool:
     """Return whether a path of names may be a setting or the end of one: `depth`, `block.heads`."""
     classes = [*SETTINGS_GROUPS, *(part for noun in nouns() for part in kinds(noun).values())]
-    names = {item.name for cls in classes for item in dataclasses.fields(cls)} | {"kind", *ALIASES, *SIZE}
+    names = {item.name for cls in classes for item in dataclasses.fields(cls)} | {
+        "kind",
+        EPOCHS,
+        *ALIASES,
+        *SIZE,
+    }
     return all(name in names for name in path.split("."))
 
 

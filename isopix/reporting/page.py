@@ -21,6 +21,7 @@ from isopix.reporting.run_record import (
     grouped_settings,
     public,
     read_run,
+    repeatable,
     setting_text,
 )
 from isopix.reporting.section import (
@@ -37,7 +38,6 @@ from isopix.reporting.section import (
     missing,
     percent,
     result_panel,
-    result_picture,
 )
 from isopix.reporting.summary import headline, summary_section
 from isopix.storage.run_folder import RunFolder
@@ -69,11 +69,11 @@ def report_page(runs: Mapping[str, RunRecord]) -> Page:
     command = ["isopix", "report", *(str(run.path) for run in runs.values())]
     if len(runs) == 1:
         [only] = articles
-        return Page(only.name, only.headline, only.sections, command, facts=only.facts, bands=bands)
+        return Page(only.name, *only.headline, only.sections, command, facts=only.facts, bands=bands)
     shared = [summary_section(runs, "together"), differences_section(runs)]
     if curve := training.probe_curve(runs, "along"):
         shared.insert(1, Section("Loss and probe accuracy", [Panel([curve])]))
-    return Page(join_words(list(runs)), headline(runs), shared, command, articles=articles, bands=bands)
+    return Page(join_words(list(runs)), *headline(runs), shared, command, articles=articles, bands=bands)
 
 
 def _article(name: str, number: int, run: RunRecord, count: int) -> Article:
@@ -102,7 +102,7 @@ def _results(run: RunRecord, number: int) -> tuple[list[Section], list[Section]]
     for place, title in enumerate(dict.fromkeys(each.title for each in run.results)):
         found = [each for each in run.results if each.title == title]
         panels = [result_panel(each, f"result-{number}-{place}-{i}") for i, each in enumerate(found)]
-        shown = all(map(result_picture, found))
+        shown = all(each.pictures for each in found)
         (pictures if shown else numbers).append(Section(title, panels, "stack" if shown else "pair"))
     return pictures, numbers
 
@@ -191,11 +191,13 @@ def _png(pixels: UInt8[Tensor, "rows cols 3"]) -> bytes:
 
 def settings_section(run: RunRecord) -> Section:
     """Return the settings by group, a part by its own `label()`, and all of recipe.json on request."""
-    panels = [Panel(settings=[Settings(name, items) for name, items in grouped_settings(run).items()])]
+    panels = [
+        Panel(settings=[Settings(name, items, folded=True) for name, items in grouped_settings(run).items()])
+    ]
     if not run.imported_from:
         everything = [(name, _shown(value)) for name, value in flatten(run.settings).items()]
-        panels.append(Panel(settings=[Settings("Every setting", everything, folded=True)]))
-    return Section("Settings", panels, "grid")
+        panels.append(Panel(settings=[Settings("every setting", everything, folded=True)]))
+    return Section("Settings", panels)
 
 
 def differences_section(runs: Mapping[str, RunRecord]) -> Section:
@@ -236,9 +238,10 @@ def commands_section(run: RunRecord) -> Section:
     commit, palette, here = run.environment.get("commit"), run.environment.get("palette"), None
     lines = [f"# isopix at commit {commit}"] if commit else []
     lines += [f"# palette {palette.get('file')}: {palette.get('source')}"] if palette else []
-    made = [run.environment, *(public(each.call) for each in run.results)]
-    made = [each for each in made if each.get("command")]
-    calls = dict.fromkeys((setting_text(each["command"]), each.get("folder")) for each in made)
+    made = [each for each in (run.environment, *(each.call for each in run.results)) if each.get("command")]
+    calls = dict.fromkeys(
+        (shlex.join(repeatable(each["command"])), public(each.get("folder"))) for each in made
+    )
     for command, folder in calls:
         if folder and folder != here:
             here = folder

@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import pairwise
 from pathlib import Path, PurePath
 from typing import Any, TypeVar
 
@@ -184,10 +185,15 @@ def public(values: Any) -> Any:
     return before + equals + (PurePath(path).name if path.startswith("/") else path)
 
 
+def repeatable(command: Sequence[str]) -> list[str]:
+    """Return the words of a command as `public` does, but the data as it was given."""
+    return [each if option == "--data" else public(each) for option, each in pairwise(["", *command])]
+
+
 def _environment(path: Path) -> Values:
     environment = read_json(path)
     from_dict(RunEnvironment, environment)  # raises ValueError for values of other types
-    return dict(public(environment))
+    return {**public(environment), "command": environment.get("command")}
 
 
 def _data_sample(path: Path) -> DataSample:

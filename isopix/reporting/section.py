@@ -71,7 +71,7 @@ class Article(NamedTuple):
     """A part of a page with a heading of its own, as of one run of several."""
 
     name: str
-    headline: str
+    headline: tuple[str, str]
     facts: Facts
     sections: Sequence[Section]
 
@@ -81,9 +81,9 @@ class Page(NamedTuple):
 
     title: str
     headline: str
+    lead: str
     sections: Sequence[Section]
     command: Sequence[str]
-    lead: str = ""
     facts: Facts = ()
     articles: Sequence[Article] = ()
     bands: Sequence[str] = ()
@@ -132,7 +132,7 @@ def write_page(
         style.write_figure(each.drawing, path.parent / "figures" / each.name, each.numbers)
         charts.append(figure_chart(each.drawing, each.numbers, each.name, each.caption, "chart wide-chart"))
     sections = [Section("Figures", [Panel(charts)]), Section("Tables", [Panel(tables=result.tables())])]
-    page = Page(title, headline, sections, result.call.get("command", ()), lead)
+    page = Page(title, headline, lead, sections, result.call.get("command", ()))
     replace_file(path, page.html().encode())
 
 
@@ -144,24 +144,13 @@ def result_panel(result: Result, name: str) -> Panel:
             figure_chart(figure, record, f"{name}-{number}", caption)
             for number, (caption, figure) in enumerate(result.figures())
         ]
-    if not charts and (picture := result_picture(result)):
+    for picture in result.pictures if not charts else ():
         try:
             tag = image_tag(read_regular(picture), f"{result.title}: {result.caption}")
             charts.append(Chart(tag, result.caption, "pixels"))
         except Exception as error:  # damaged files raise a dozen types
             notes.append(f"Note: the picture {picture.name} is not shown: {failure_reason(error)}.")
     return Panel(charts, result.tables(), notes)
-
-
-def result_picture(result: Result) -> Path | None:
-    """Return the file of the picture beside the record of a result, or in its folder."""
-    path = result.path
-    if path is None:
-        return None
-    if path.with_suffix(".png").is_file():
-        return path.with_suffix(".png")
-    folder = path.parent if path.stem == result.call["verb"] else path
-    return next(iter(sorted(folder.glob("*.png"))), None)
 
 
 def escape_markdown(text: str) -> str:

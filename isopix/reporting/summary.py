@@ -26,12 +26,12 @@ from isopix.reporting.section import Panel, Section, figure_chart, join_words, p
 UNCOMPARED = {"seed", "num_resamples", "refit_on_validation", "concat"}
 
 
-def headline(runs: Mapping[str, RunRecord]) -> str:
-    """Return the main metric of a run, or of the best of several by their names: value, gain and interval."""
+def headline(runs: Mapping[str, RunRecord]) -> tuple[str, str]:
+    """Return the main metric of a run, or of the best of several, in a few words, and sentences about it."""
     if different := incomparable(runs):
-        return f"{len(runs)} runs that cannot be compared: {different}."
+        return f"{len(runs)} runs that cannot be compared", f"{different[0].upper()}{different[1:]}."
     probes = {name: run.probe for name, run in runs.items() if run.probe}
-    parts, alone = list[str](), len(runs) == 1
+    parts, alone = list[tuple[str, str]](), len(runs) == 1
     if probes:
         best = max(probes, key=lambda name: probes[name].accuracy)
         of_several = f", the highest of {len(probes)}" if len(probes) > 1 else ""
@@ -40,20 +40,22 @@ def headline(runs: Mapping[str, RunRecord]) -> str:
         if found := training.finetune_accuracy(run):
             bounds = f"95\u00a0% interval {percent(found.low)} to {percent(found.high)}"
             of = "" if alone else f" ({name})"
-            parts.append(f"Test accuracy after fine-tuning{of}: {percent(found.accuracy)}, {bounds}.")
+            parts.append((f"Test accuracy after fine-tuning{of}: {percent(found.accuracy)}", bounds))
         if alone and (loss := training.held_out_loss(run)):
             unit = training.loss_unit(run)
-            parts.append(f"{loss.split.capitalize()} loss: {loss.nats:.2f} nats per {unit}.")
-    return " ".join(parts) or "Not evaluated yet."
+            parts.append((f"{loss.split.capitalize()} loss: {loss.nats:.2f} nats per {unit}", ""))
+    [(title, about), *others] = parts or [("Not evaluated yet", "")]
+    sentences = [about, *(", ".join(filter(None, each)) for each in others)]
+    return title, " ".join(f"{each[0].upper()}{each[1:]}." for each in sentences if each)
 
 
-def _probed(probe: ProbeResult, of: str) -> str:
-    text = f"Probe test accuracy{of}: {percent(probe.accuracy)} at layer {probe.best.layer}"
+def _probed(probe: ProbeResult, of: str) -> tuple[str, str]:
+    text, layer = f"Probe test accuracy{of}: {percent(probe.accuracy)}", f"layer {probe.best.layer}"
     if probe.gain is None:
-        return f"{text}."
+        return text, layer
     gain, low, high = map(signed_points, (probe.gain.difference, *probe.gain.interval))
     gained = f"{gain} points (95\u00a0% interval {low} to {high})"
-    return f"{text}, {gained} relative to the best baseline, {probe.gain.baseline}."
+    return text, f"{layer}, {gained} relative to the best baseline, {probe.gain.baseline}"
 
 
 def incomparable(runs: Mapping[str, RunRecord]) -> str:
@@ -166,7 +168,7 @@ def model_card(run: RunRecord, *, name: str, library: Library) -> str:
     loss, classes = training.held_out_loss(run) if run.predicts_codes else None, training.uniform_classes(run)
     uniform = {"uniform prediction": math.log(classes)} if classes else {}
     settings = [pair for group in grouped_settings(run).values() for pair in group]
-    commands = [run.environment.get("command"), run.probe and public(run.probe.call["command"])]
+    commands = public([run.environment.get("command"), run.probe and run.probe.call["command"]])
     text = render(
         "card.md.j2",
         run=run,

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import torch
 
-from isopix.core.config import from_dict, to_dict
-from isopix.core.overrides import parse, resolve_setting
+from isopix.core.config import from_dict
 from isopix.core.progress import announce, track
 from isopix.core.text import command_line, count_of
 from isopix.core.verb import begin_work
@@ -91,8 +90,7 @@ def run_lr_search(
 
 def require_no_lr(recipe: Recipe, settings: Sequence[str]) -> None:
     """Raise ValueError for a learning rate among the settings of a search."""
-    values = to_dict(recipe)
-    if any(resolve_setting(values, path) == LEARNING_RATE for path in registry.full_names(parse(settings))):
+    if LEARNING_RATE in registry.setting_paths(recipe, settings):
         raise ValueError(f"{LEARNING_RATE} is what the search varies; set max_lr and min_lr instead")
 
 
@@ -200,7 +198,7 @@ def prepare_low_data(
     words = [f"steps={config.finetune_steps}", *settings, *fixed]
     start = prepare_finetune(str(run.path), words, options={"num_test_images": num_test_images})
     recipe = start.recipe
-    for path in (resolve_setting(to_dict(recipe), word) for word in registry.full_names(parse(settings))):
+    for path in registry.setting_paths(recipe, settings):
         if path == "train.seed" or (path.startswith("data.") and not path.startswith("data.augment")):
             raise ValueError(
                 f"{path} cannot be set here: fine-tuning uses the images and subsets that are probed; "

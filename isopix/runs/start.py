@@ -134,6 +134,7 @@ def prepare_finetune(
     base = _for_this_machine(loaded.recipe) if loaded else registry.find(source, "no run folder or recipe")
     loaded = None if from_scratch else loaded
     layers = [changes for _, changes in registry.layers(file, options, settings)]
+    epochs = [changes.pop(registry.EPOCHS) for changes in layers if registry.EPOCHS in changes]
     given = [path for changes in layers for path in changes]
     images = [changes[path] for changes in layers for path in SOURCE if path in changes]
     if loaded and not images:
@@ -141,6 +142,8 @@ def prepare_finetune(
     recipe = finetune_recipe(base, str([base.data.source, *images][-1]), from_scratch=loaded is None)
     for changes in layers:
         recipe = _override(recipe, changes)
+    if epochs:
+        recipe = registry.with_epochs(recipe, epochs[-1], given)
     if loaded is None:
         recipe = with_palette_of_data(recipe, given)
     else:

@@ -59,16 +59,17 @@ def save_checkpoint(
     folder: Path,
     tensors: Groups,
     records: Mapping[str, Mapping[str, Any]],
-    write_shards: Callable[[Path], None] = lambda folder: None,
+    write_more: Callable[[Path], None] = lambda folder: None,
 ) -> None:
     """Write a checkpoint atomically: `<group>.safetensors`, `<record>.json`, then `manifest.json`.
 
-    `write_shards` may add groups in several files: `<group>/<shard>.safetensors`.
+    `write_more` may add files: groups in several, `<group>/<shard>.safetensors`, and others, which the
+    manifest does not list.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     size = sum(tensor.nbytes for group in tensors.values() for tensor in group.values())
     with temporary_folder(folder, f"checkpoint {folder} of {size} bytes") as temporary:
-        write_shards(temporary)
+        write_more(temporary)
         _fill(temporary, tensors, records)
         _publish(temporary, folder)
 

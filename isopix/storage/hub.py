@@ -30,10 +30,15 @@ def resolve_path(name_or_path: str | os.PathLike[str], kind: str = "run folder")
         raise
 
 
-def upload(folder: Path, name: str, *, private: bool) -> str:
-    """Upload the files of a folder to the Hub model `name`, created if missing, and return its URL."""
+def require_name(name: str) -> None:
+    """Raise ValueError for what is no name of a model on the Hub, RuntimeError without the Hub's package."""
     if not REPO_ID.fullmatch(name):
         raise ValueError(f"'{name}' is not a Hub model name; use owner/name")
+    _huggingface_hub(name)
+
+
+def upload(folder: Path, name: str, *, private: bool) -> str:
+    """Upload the files of a folder to the Hub model `name`, created if missing, and return its URL."""
     hub = _huggingface_hub(name)
     try:
         url = hub.create_repo(name, private=private, exist_ok=True)

@@ -5,8 +5,10 @@ Measurement: the images, the labels and the choices that its numbers depend on.
 
 import dataclasses
 import json
+from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, dataclass_transform
 
@@ -158,7 +160,22 @@ class Result:
         return "\n\n".join([*(each.text() for each in self.tables()), *self.notes()])
 
     def _repr_html_(self) -> str:
-        return "".join(each.html() for each in self.tables())
+        shown = (f'<img src="data:image/png;base64,{b64encode(each).decode()}">' for each in self._shown())
+        return "".join([*shown, *(each.html() for each in self.tables())])
+
+    def _shown(self) -> list[bytes]:
+        """Return the PNG files that a notebook shows: the figures, or the pictures that were written."""
+        figures = [_png(figure) for _, figure in self.figures()]
+        return figures or [each.read_bytes() for each in self.pictures]
+
+    @property
+    def pictures(self) -> list[Path]:
+        """The file of the picture beside the record, or those in its folder."""
+        if self.path is None:
+            return []
+        if self.path.with_suffix(".png").is_file():
+            return [self.path.with_suffix(".png")]
+        return sorted((self.path.parent if self.path.stem == self.call["verb"] else self.path).glob("*.png"))
 
     def notes(self) -> list[str]:
         """Return a line for each warning, and one that says where the result was written."""
@@ -205,6 +222,12 @@ class Result:
                 raise ValueError(f"it is no {cls.__name__} of this version: {wrong}") from None
             _ = found.title, found.caption, [each.html() for each in found.tables()]  # it can be shown
             return dataclasses.replace(found, path=path)
+
+
+def _png(figure: Any) -> bytes:
+    content = BytesIO()
+    figure.savefig(content, format="png")
+    return content.getvalue()
 
 
 def read_result(kinds: Sequence[type[R]], path: Path) -> R:

@@ -16,6 +16,7 @@ from isopix.studio.run import Ability, ChosenImage, OpenedRun, hidden_part, imag
 from isopix.studio.views import (
     attention_tiles,
     completion_frames,
+    download_html,
     escaped,
     neighbor_tiles,
     note_html,
@@ -179,13 +180,15 @@ def _completed(
     settings |= {"seed": int(seed or 0), "order": order, "iterations": int(iterations)}
     finished = ""
     for run in runs:
-        title, shown = run.name if len(runs) > 1 else "", ""
+        title, shown, made = run.name if len(runs) > 1 else "", "", []
         try:
             image = image_of(run, chosen)
             for frame in completion_frames(run, image, hidden_part(shape, layers), settings):
-                step = f"step {frame.done:,} of {frame.total:,}"
-                note = note_html(frame.note if frame.done == frame.total else step)
-                shown = tiles_html(frame.tiles, title=title) + note
+                made.append(frame.completions)
+                note = note_html(f"step {frame.done:,} of {frame.total:,}")
+                if frame.done == frame.total:
+                    note = download_html(made) + note_html(frame.note)
+                shown = tiles_html([*frame.given, *frame.completions], title=title) + note
                 yield finished + shown
         except FAILURES as error:
             shown = tiles_html([], title=title) + problem_html(str(error))
@@ -217,9 +220,10 @@ def _layers(runs: Runs, panel: ImagePanel) -> None:
 def _attention(runs: Runs, panel: ImagePanel) -> None:
     _note("Where the position of a pixel attends to, mean over heads. Bright: more.")
     panel.pointer.render()
+    middle_row, middle_column = _middle(next(iter(runs.values())))
     with gr.Row():
-        row = gr.Number(0, label="Row", precision=0, minimum=0, elem_id="row")
-        column = gr.Number(0, label="Column", precision=0, minimum=0, elem_id="column")
+        row = gr.Number(middle_row, label="Row", precision=0, minimum=0, elem_id="row")
+        column = gr.Number(middle_column, label="Column", precision=0, minimum=0, elem_id="column")
         start = gr.Button("Show attention", variant="primary", elem_id="attend")
     result = _results(runs, panel, "attention", [start])
 
@@ -231,12 +235,23 @@ def _attention(runs: Runs, panel: ImagePanel) -> None:
         (x, y), scale = event.index, max(runs[name].size) / CANVAS
         return int(y * scale), int(x * scale)
 
+    panel.run.change(
+        lambda name: _middle(runs[name]),
+        panel.run,
+        [row, column],
+        show_progress="hidden",
+        api_visibility="private",
+    )
     given = [panel.run, panel.chosen, row, column]
     clicked = panel.pointer.select(
         locate, panel.run, [row, column], show_progress="hidden", api_visibility="private"
     )
     clicked.then(_calm(compute), given, result, **QUEUED)
     start.click(_calm(compute), given, result, **QUEUED)
+
+
+def _middle(run: OpenedRun) -> tuple[int, int]:
+    return run.size[0] // 2, run.size[1] // 2
 
 
 def _surprise(runs: Runs, panel: ImagePanel) -> None:

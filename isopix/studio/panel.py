@@ -7,13 +7,15 @@ from typing import Any
 
 import gradio as gr
 import numpy as np
+from jaxtyping import UInt8
 from PIL import Image
 
-from isopix.studio.run import SHAPES, ChosenImage, OpenedRun, Pixels, image_of, pixels_of
+from isopix.studio.run import SHAPES, ChosenImage, OpenedRun, Pixels, image_of, painted_part, pixels_of
 from isopix.studio.views import note_html, problem_html
 
 CANVAS = 320  # pixels, the longer side of the picture that is painted on
 SHOWN = 24  # test images
+BRUSH = (155, 89, 208)  # red, green, blue
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ def build_image_panel(runs: Sequence[OpenedRun]) -> tuple[ImagePanel, Callable[[
     chosen = gr.State(start)
     editor = _editor(first, picture)
     shape = gr.Radio(list(SHAPES), value=next(iter(SHAPES)), label="Hide", elem_id="shape")
+    file = gr.File(label="Your own photo", height=130, elem_id="file")
     message = gr.HTML(padding=False, elem_id="image-message")
     gallery = gr.Gallery(
         [(enlarged(pixels_of(each[None])), "") for each in first.images[:SHOWN]],
@@ -59,7 +62,6 @@ def build_image_panel(runs: Sequence[OpenedRun]) -> tuple[ImagePanel, Callable[[
         visible=len(first.images) > 0,
     )
     gr.HTML(note_html(first.note), padding=False)
-    file = gr.File(label="Your own image: drop a file", height=120, elem_id="file")
     pointer = gr.Image(
         picture,
         label="Click a pixel",
@@ -86,7 +88,7 @@ def _editor(run: OpenedRun, picture: Pixels | None) -> Any:
         transforms=(),
         layers=False,
         buttons=[],
-        brush=gr.Brush(default_size=30, colors=["#9b59d0"], color_mode="fixed"),
+        brush=gr.Brush(default_size=30, colors=[f"rgb{BRUSH}"], color_mode="fixed"),
         eraser=gr.Eraser(default_size=30),
         canvas_size=(round(cols * scale), round(rows * scale)),
         fixed_canvas=True,
@@ -120,9 +122,24 @@ def _connect(runs: dict[str, OpenedRun], panel: ImagePanel, others: tuple[Any, A
         Path(path).unlink()  # it counts as an upload as long as it is there
         return show(name, ChosenImage(content), before)
 
+    def switch(name: str, now: ChosenImage | None, layers: Sequence[Path]) -> tuple[Any, ...]:
+        chosen, picture, pointed, problem = show(name, now, now)
+        if layers and not problem:
+            picture = {"background": picture, "layers": [_painted(layers, picture)], "composite": None}
+        return chosen, picture, pointed, problem
+
     outputs = [panel.chosen, panel.editor, panel.pointer, message]
     options: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
     gallery.select(choose, [panel.run, panel.chosen], outputs, **options)
     dropped = file.upload(drop, [panel.run, file, panel.chosen], outputs, **options)
     dropped.then(lambda: None, None, file, **options)  # so that another file can be dropped
-    panel.run.change(lambda name, now: show(name, now, now), [panel.run, panel.chosen], outputs, **options)
+    panel.run.change(switch, [panel.run, panel.chosen, panel.editor], outputs, **options)
+
+
+def _painted(layers: Sequence[Path], picture: Pixels) -> UInt8[np.ndarray, "H W 4"]:
+    """Return what is painted, at the size of another picture."""
+    height, width = picture.shape[:2]
+    alpha = Image.fromarray(painted_part(layers)).resize((width, height), Image.Resampling.NEAREST)
+    return np.dstack(
+        [np.full((height, width, 3), BRUSH, np.uint8), np.uint8(255) * np.asarray(alpha, np.uint8)]
+    )

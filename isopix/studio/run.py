@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import UInt8
+from jaxtyping import Bool, UInt8
 from numpy.typing import NDArray
 
 from isopix.analysis.attention_analyses import AttentionMaps
@@ -139,11 +139,17 @@ def hidden_part(shape: str, layers: Sequence[Path]) -> MaskLike:
     """
     if shape != PAINTED:
         return SHAPES[shape]
-    painted, left = np.zeros(1, bool), MAX_PIXELS
+    painted = painted_part(layers)
+    if not painted.any():
+        raise ValueError("nothing is painted yet: paint over a part of the image, or choose a shape to hide")
+    return painted
+
+
+def painted_part(layers: Sequence[Path]) -> Bool[np.ndarray, "H W"]:
+    """Return where a layer is not transparent. Raises ValueError for more than MAX_PIXELS in all layers."""
+    painted, left = np.zeros((1, 1), bool), MAX_PIXELS
     for layer in layers:
         with opened_image(read_regular(layer), left) as image:
             painted = painted | (np.asarray(image.convert("RGBA"))[..., 3] > 0)
             left -= painted.size
-    if not painted.any():
-        raise ValueError("nothing is painted yet: paint over a part of the image, or choose a shape to hide")
     return painted

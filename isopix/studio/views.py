@@ -2,6 +2,7 @@
 
 import base64
 import html
+import io
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ from torch import Tensor
 from isopix.analysis.attention import attention_from
 from isopix.analysis.neighbors import nearest_neighbors
 from isopix.analysis.results import SCORES
-from isopix.analysis.scores import ScoreConfig, code_nats, score_images, surprise_maps
+from isopix.analysis.scores import ScoreConfig, score_images
 from isopix.core.text import Table, printable
 from isopix.core.types import Images
 from isopix.generate.complete import GRAY
@@ -25,6 +26,9 @@ from isopix.plots.images import overlay_maps, png_bytes
 from isopix.pretrained.feature_extractor import inference
 from isopix.probing.features import extract_features
 from isopix.studio.run import OpenedRun, Pixels, pixels_of
+
+SAVED_HEIGHT = 256  # pixels of a downloaded picture, about
+FRAME_TIME, LAST_TIME = 100, 2000  # milliseconds of a frame of a GIF
 
 
 class Tile(NamedTuple):
@@ -52,8 +56,9 @@ def problem_html(text: str) -> str:
 
 def _figure(tile: Tile) -> str:
     (height, width, _), caption = tile.pixels.shape, escaped(tile.caption)
-    data = base64.b64encode(png_bytes(Image.fromarray(tile.pixels))).decode()
-    source = f'src="data:image/png;base64,{data}" width="{width}" height="{height}"'
+    source = (
+        f'src="{_data_url("png", png_bytes(Image.fromarray(tile.pixels)))}" width="{width}" height="{height}"'
+    )
     return f'<figure><img {source} alt="{caption or "picture"}"><figcaption>{caption}</figcaption></figure>'
 
 
@@ -62,10 +67,36 @@ def escaped(text: str) -> str:
     return html.escape(printable(text))
 
 
+def download_html(frames: Sequence[Sequence[Tile]]) -> str:
+    """Return links that save the last pictures as a PNG file, and all of them in turn as a GIF."""
+    strips, gif = [_strip(tiles) for tiles in frames], io.BytesIO()
+    times = [FRAME_TIME] * (len(strips) - 1) + [LAST_TIME]
+    strips[0].save(gif, "GIF", save_all=True, append_images=strips[1:], duration=times, loop=0)
+    files = {"png": png_bytes(strips[-1]), "gif": gif.getvalue()}
+    links = (
+        f'<a download="completions.{kind}" href="{_data_url(kind, content)}">{kind.upper()}</a>'
+        for kind, content in files.items()
+    )
+    return f'<p class="note">Download: {" ".join(links)}</p>'
+
+
+def _data_url(kind: str, content: bytes) -> str:
+    return f"data:image/{kind};base64,{base64.b64encode(content).decode()}"
+
+
+def _strip(tiles: Sequence[Tile]) -> Image.Image:
+    """Return pictures side by side, enlarged."""
+    joined = np.concatenate([each.pixels for each in tiles], axis=1)
+    height, width = joined.shape[:2]
+    scale = max(1, SAVED_HEIGHT // height)
+    return Image.fromarray(joined).resize((width * scale, height * scale), Image.Resampling.NEAREST)
+
+
 class CompletionFrame(NamedTuple):
     """Pictures after `done` of `total` rows or passes."""
 
-    tiles: list[Tile]
+    given: list[Tile]
+    completions: list[Tile]
     done: int
     total: int
     note: str
@@ -83,14 +114,14 @@ def completion_frames(
     if raster and later_known(hidden, network.codec):
         note = f"{note} Note: {LATER_PIXELS}."
     seen = network.visible_pixels(image.to(network.device)).cpu().masked_fill(hidden[:, None], GRAY)
-    tiles = [Tile(pixels_of(image), "original"), Tile(pixels_of(seen), "visible part")]
+    shown = [Tile(pixels_of(image), "original"), Tile(pixels_of(seen), "visible part")]
     for step in run.model.complete_steps(image, mask=mask, **given):
         done = step.done == step.total
         made = [
             Tile(pixels_of(each[None]), f"{nats:,.1f} nats".replace("-", "−") if done else "")
             for each, nats in zip(step.images[0], step.log_likelihood[0].tolist(), strict=True)
         ]
-        yield CompletionFrame([*tiles, *made], step.done, step.total, note)
+        yield CompletionFrame(shown, made, step.done, step.total, note)
 
 
 NUM_NEIGHBORS = 8
@@ -137,11 +168,10 @@ def attention_tiles(run: OpenedRun, image: Images, row: int, col: int) -> list[T
 
 def surprise_tiles(run: OpenedRun, image: Images) -> tuple[list[Tile], Table]:
     """Return the image and its surprise map, in nats per pixel, and its scores by name."""
-    run.loaded.require_decoder("surprise")
     config, given = ScoreConfig(num_masks=NUM_MASKS), image.to(run.model.network.device)
     with inference(run.model, "fp32"):
         scores = score_images(run.loaded.model, given, config)
-        maps = surprise_maps(run.model.network.codec, code_nats(run.loaded.model, given, config)).numpy()
+    maps = run.model.surprise(image, num_masks=NUM_MASKS).numpy()
     highest = float(np.nanmax(maps, initial=0.0))
     drawn = overlay_maps(image, maps, highest or 1.0)[0, ..., :3]
     rows = [(SCORES[name], f"{float(each[0]):.3f}") for name, each in scores.items()]

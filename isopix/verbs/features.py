@@ -81,6 +81,7 @@ def features(
 
 
 TopK = Annotated[choices.Count, "Number of most likely classes in the table; at most all."]
+SHOWN = 10  # images of the printed table
 PredictionFile = Annotated[Path, "File to write: .csv or .parquet."]
 
 
@@ -125,11 +126,13 @@ def predict(
         columns[f"probability{end}"] = [each and each[1] for each in read]
     columns["problem"] = [row if isinstance(row, str) else None for row in rows]
     write_columns(out, columns)
+    classes = [name or problem for name, problem in zip(columns["class"], columns["problem"], strict=True)]
     result = PredictionResult(
         data=source.name,
         step=model.loaded.step,
         num_images=len(rows),
         counts=Counter(each for each in columns["class"] if each is not None),
+        first=tuple(zip(columns["file"], classes, columns["probability"], strict=True))[:SHOWN],
         columns=columns,
         warnings=source.notes,
     )

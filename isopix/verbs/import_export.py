@@ -16,6 +16,7 @@ from isopix.verbs.options import PathLike, RunLike
 
 if TYPE_CHECKING:
     from isopix.interop.imported_model import ImportedModel
+    from isopix.pretrained.model import PretrainedModel
 
 HUB = "hf://"
 DEFAULT_IMPORT = ImportConfig()
@@ -74,43 +75,54 @@ def _read(source: PathLike, config: ImportConfig) -> "ImportedModel":
     return imported if local else replace(imported, origin=f"Hugging Face {source}")
 
 
-Target = Annotated[PathLike, "Folder to create, or hf://owner/name: a repository on the Hugging Face Hub."]
-Format = Annotated[ExportFormat, "huggingface: load with transformers; isopix: load with isopix.load."]
+Target = Annotated[
+    PathLike, "Folder or file to create, or hf://owner/name: a repository on the Hugging Face Hub."
+]
+Format = Annotated[
+    ExportFormat,
+    "huggingface: load with transformers; isopix: load with isopix.load; torch: program of torch.export in a "
+    ".pt2 file; onnx: ONNX graph in an .onnx file.",
+]
 Private = Annotated[bool, "Create a private repository."]
+Layer = Annotated[int | None, "Layer of the features of a program. Default: classes, or as for `features`."]
 
 
 @verb()
 def export(
-    run: RunLike, out: Target, *, format: Format = "huggingface", private: Private = False
+    run: RunLike,
+    out: Target,
+    *,
+    format: Format = "huggingface",
+    layer: Layer = None,
+    private: Private = False,
 ) -> ExportResult:
-    """Export the model of a run with a model card, to a folder or to the Hugging Face Hub.
+    """Export the model of a run with a model card, to a folder or to the Hugging Face Hub; or as a program.
 
     For transformers an autoregressive model of pixels becomes an ImageGPT, without a class head; one of
     patches a ViTModel or, fine-tuned on classes, a ViTForImageClassification. For the Hub, log in first (hf
     auth login); the repository is created if it does not exist.
 
+    With --format torch or onnx, a program from uint8 images [B 3 H W] of the model's size to the class logits
+    of a fine-tuned run, or to pooled features. It is compared with the model on ten random images.
+
     Example: isopix export runs/photos hf://me/photos-igpt --format isopix
+
+    Example: isopix export runs/classes classes.onnx --format onnx
     """
     from isopix.interop.export import exported_model
-    from isopix.pretrained.model import PretrainedModel
-    from isopix.pretrained.run import load_network
-    from isopix.reporting.run_record import read_run_or_model
-    from isopix.reporting.summary import Library, model_card
-    from isopix.runs.load import find_model
     from isopix.storage import hub
 
     target = os.fspath(out).removeprefix(HUB)
     to_hub = target != os.fspath(out)
     if private and not to_hub:
         raise ValueError(f"private is for a repository on the Hub, {HUB}owner/name; out is {out}")
-    if isinstance(run, PretrainedModel):
-        model, card = run, ""
-    else:
-        path = find_model(Path(run))
-        model = PretrainedModel(load_network(path, "cpu"))
-        library: Library = "isopix" if format == "isopix" else "transformers"
-        name = target if to_hub else Path(target).name
-        card = model_card(read_run_or_model(path), name=name, library=library)
+    if to_hub:
+        hub.require_name(target)
+    if format in PROGRAMS:
+        return _export_program(run, Path(out), format, layer)
+    if layer is not None:
+        raise ValueError("layer is for a program: --format torch or onnx")
+    model, card = _with_card(run, format, target if to_hub else Path(target).name)
     skipped, load_with = dict[str, str](), f"isopix.load('{target}')"
     with scratch_folder("export") if to_hub else nullcontext("") as temporary:
         folder = Path(temporary) / "model" if to_hub else Path(target)
@@ -130,3 +142,44 @@ def export(
         url=url,
         path=None if to_hub else Path(target),
     )
+
+
+def _with_card(run: RunLike, format: ExportFormat, name: str) -> "tuple[PretrainedModel, str]":
+    """Return the model of a run, and its model card; none of a model without a run."""
+    from isopix.pretrained.model import PretrainedModel
+    from isopix.pretrained.run import load_network
+    from isopix.reporting.run_record import read_run_or_model
+    from isopix.reporting.summary import Library, model_card
+    from isopix.runs.load import find_model
+
+    if isinstance(run, PretrainedModel):
+        return run, ""
+    path = find_model(Path(run))
+    library: Library = "isopix" if format == "isopix" else "transformers"
+    card = model_card(read_run_or_model(path), name=name, library=library)
+    return PretrainedModel(load_network(path, "cpu")), card
+
+
+PROGRAMS = {"torch": (".pt2", "torch.export.load"), "onnx": (".onnx", "onnxruntime.InferenceSession")}
+
+
+def _export_program(run: RunLike, out: Path, format: ExportFormat, layer: int | None) -> ExportResult:
+    from isopix.interop.program import write_program
+    from isopix.pretrained.run import open_run
+    from isopix.verbs.features import default_layer
+
+    suffix, load = PROGRAMS[format]
+    with open_run(run, "cpu", out=out, suffixes=(suffix,)) as (_, model):
+        if layer is None and not model.classes:
+            layer = default_layer(run, model)
+        error = write_program(model.loaded, out, layer=layer, pool=model.pool)
+        result = ExportResult(
+            format=format,
+            step=model.loaded.step,
+            layer=layer,
+            classes=model.classes if layer is None else (),
+            image_size=model.network.codec.image_size,
+            max_error=error,
+            load_with=f"{load}('{out}')",
+        )
+    return result.saved(out)

@@ -30,6 +30,7 @@ LAYOUT = re.compile(r"─+|\s+")  # which depends on the lengths of paths and ti
 # Of the machine, of the moment and of the place: fields, and parts of texts.
 PASSING = {"command", "commit", "device", "folder", "free_bytes", "isopix", "path", "run_id", "seconds"}
 PASSING |= {"images_per_second", "peak_memory_bytes", "platform", "python", "started", "time", "written"}
+PASSING |= {"grad_norm", "t-SNE", "UMAP"}  # rounding errors, and what they grow in
 PASSING |= {"pillow", "probing_seconds", "torch", "training_seconds"}
 TEXTS = re.compile(
     r"cpu \([^)]*\)|memory: available.*|/\S+/(?=\w)|\bout\d+\b|\b\d+:\d\d\b"

@@ -17,6 +17,9 @@ from isopix.recipes import registry
 from isopix.runs.load import shipped_models
 from isopix.verbs import VERBS
 from tests.smoke.conftest import Run
+from tests.tiny_runs import unchecked
+
+__all__ = ["unchecked"]
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
@@ -82,7 +85,7 @@ def test_no_folder_is_written_twice() -> None:
 
 
 @pytest.mark.integration
-@pytest.mark.usefixtures("quick_probes", "quick_figures", "known_throughput")
+@pytest.mark.usefixtures("quick_probes", "quick_figures", "known_throughput", "unchecked")
 @pages
 def test_commands_run(isopix: Run, page: Path) -> None:
     text = "".join(blocks(page, "console"))
@@ -99,7 +102,7 @@ def test_commands_run_as_written(isopix: Run, page: Path) -> None:
 
 
 @pytest.mark.integration
-@pytest.mark.usefixtures("workplace")
+@pytest.mark.usefixtures("workplace", "unchecked")
 @pytest.mark.parametrize("text", PROGRAMS)
 def test_programs_run(text: str) -> None:
     exec(compile(text, "program", "exec"), {"__name__": "__main__"})

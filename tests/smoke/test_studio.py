@@ -116,6 +116,17 @@ def test_paint_and_complete(page: Any) -> None:
 
 
 @needs_browser
+def test_what_is_painted_stays_when_another_model_is_chosen(page: Any) -> None:
+    paint(page)
+    page.get_by_label("bert").check()
+    page.wait_for_timeout(1500)  # the canvas is drawn again
+    page.click("#complete")
+    first, seen, *_ = finished(page, "complete-result", "nats", 4)
+    assert seen != first
+    assert page.locator("#complete-result a").count() == 2  # PNG, GIF
+
+
+@needs_browser
 def test_drop_files(page: Any, tmp_path: Path) -> None:
     (tmp_path / "bad.png").write_bytes(b"not an image")
     photo = np.random.default_rng(0).integers(0, 255, (50, 40, 3), dtype=np.uint8)
@@ -170,9 +181,11 @@ def test_users_do_not_mix_and_phones_do_not_scroll_sideways(page: Any, browser: 
         each.click("#complete")
     mine, theirs = (finished(each, "complete-result", "nats", 4) for each in (page, other))
     width = other.evaluate("document.documentElement.scrollWidth")
+    tabs = [each for each in other.get_by_role("tab").all() if each.is_visible()]
+    shown = [each.inner_text() for each in tabs]
     context.close()
     assert mine[0] != theirs[0]
-    assert width == 360
+    assert (width, shown) == (360, ["Complete", "Compare", "Layers", "Attention", "Surprise"])
 
 
 OTHERS = ("Host", "evil.example"), ("Origin", "http://evil.example"), ("Sec-Fetch-Site", "cross-site")

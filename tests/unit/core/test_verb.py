@@ -8,11 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from isopix.core import verb as module
 from isopix.core.choices import Count
 from isopix.core.config import config
+from isopix.core.overrides import override, parse
 from isopix.core.verb import Flat, current_call, verb
 
 
@@ -21,6 +23,13 @@ class Settings:
     count: Count = 1
     """How many."""
     name: str = "a"
+
+
+@config
+class Recipe:
+    x: int = 0
+    part: Settings = Settings()
+    value: Any = None
 
 
 DEFAULT = Settings(name="b")
@@ -32,6 +41,7 @@ def call(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
 
     @verb()
     def attempt(run: str, *settings: str, limit: int | None = None, config: Flat[Settings] = DEFAULT) -> Any:
+        override(Recipe(), parse(settings))
         return (run, settings, limit, config), current_call()
 
     return attempt
@@ -47,13 +57,23 @@ def test_fields_and_their_settings_are_the_same_call(call: Callable[..., Any]) -
     assert current_call() == {"verb": "", "arguments": {}}
 
 
+@pytest.mark.parametrize("value", ["a b", "null", "1e-3", "", "[x", "é\n", 1e-05, True, None, ["no", 2]])
+def test_settings_are_words_a_mapping_or_keywords(call: Callable[..., Any], value: Any) -> None:
+    mapping = {"part": {"name": "a: b"}, "x": np.int64(2)}
+    (_, words, *_), _ = call("r", "x=1", settings=mapping, value=value)
+    assert parse(words) == {"x": 2, "part.name": "a: b", "value": value}
+    assert call(run="r", settings={"x": 2}) == call("r", x=2) == call("r", "x=2")
+
+
 @pytest.mark.parametrize(
     ("given", "error"),
     [
         ({"config": Settings(), "count": 1}, "give config= or count=, not both"),
         ({"config": 3}, "config is 3; it must be an instance of Settings"),
         ({"count": 0}, "count is 0; allowed: 1 or more"),
-        ({"limt": 1}, "no argument 'limt'; did you mean 'limit'"),
+        ({"limt": 1}, "unknown setting 'limt'; did you mean 'limit'"),
+        ({"cuont": 1}, "unknown setting 'cuont'; did you mean 'part.count'"),
+        ({"settings": ["depth=6"]}, "settings is .*; it must be a valid dictionary"),
         ({"limit": "x"}, "limit is 'x'; it must be a valid integer"),
     ],
 )

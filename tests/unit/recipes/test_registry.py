@@ -175,3 +175,16 @@ def test_the_palette_and_its_number_of_colors_say_where_they_come_from(tmp_path:
     assert found.origins["model.codec.palette_file"] == "option"
     kept = registry.resolve("igpt.tiny", settings=[f"palette_file={path}", "num_colors=7"])
     assert kept.recipe.model.codec.num_colors == 7
+
+
+@pytest.mark.parametrize(("epochs", "steps", "tuned"), [(3, 38, 8), (0.1, 2, 1), (2.56, 32, 7)])
+def test_epochs_are_the_steps_that_read_every_training_image(epochs: float, steps: int, tuned: int) -> None:
+    """ceil(epochs * images / 8) of 100 images, or of 2 of each of ten classes."""
+    words = ["data.holdout=0", "limit=100", "batch_size=8", f"epochs={epochs}", "learning_rate=0.5"]
+    found = registry.resolve("igpt.digits", settings=words)
+    assert (found.recipe.train.steps, found.origins["train.steps"]) == (steps, f"{epochs} epochs")
+    assert found.recipe.train.optimizer.lr == 0.5
+    few = prepare_finetune("igpt.digits", [*words, "data.labels_per_class=2"], from_scratch=True)
+    assert few.recipe.train.steps == tuned
+    with pytest.raises(ValueError, match="steps and epochs are both given"):
+        registry.resolve("igpt.digits", settings=[*words, "steps=3"])

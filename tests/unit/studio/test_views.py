@@ -1,5 +1,8 @@
 """Opened runs, and the page's completions, neighbors, attention and surprise: those of the package."""
 
+import base64
+import io
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +23,7 @@ from isopix.studio.views import (
     Tile,
     attention_tiles,
     completion_frames,
+    download_html,
     neighbor_tiles,
     problem_html,
     surprise_tiles,
@@ -76,7 +80,7 @@ def test_text_is_escaped() -> None:
 
 
 def drawn(frames: list) -> np.ndarray:
-    return np.stack([tile.pixels for tile in frames[-1].tiles[2:]])
+    return np.stack([tile.pixels for tile in frames[-1].completions])
 
 
 @pytest.mark.parametrize("name", ["ar", "bert"])
@@ -94,16 +98,16 @@ def test_a_seed_gives_the_pictures_of_the_command(
     expected = found.images[0].permute(0, 2, 3, 1).numpy()
     assert np.array_equal(drawn(frames), expected)
     nats = [f"{float(each):,.1f} nats".replace("-", "\N{MINUS SIGN}") for each in found.log_likelihood[0]]
-    assert [tile.caption for tile in frames[-1].tiles[2:]] == nats
+    assert [tile.caption for tile in frames[-1].completions] == nats
 
 
 def test_the_visible_part_is_that_of_the_completions(opened: dict[str, OpenedRun]) -> None:
     run = opened["bert"]
     for seed in (3, 4):
         *_, last = completion_frames(run, run.images[:1], "random:0.5", {"each": 1, "seed": seed})
-        hidden = (last.tiles[1].pixels == GRAY).all(-1)
+        hidden = (last.given[1].pixels == GRAY).all(-1)
         assert 0 < hidden.sum() < hidden.size
-        assert (last.tiles[2].pixels == last.tiles[0].pixels)[~hidden].all()
+        assert (last.completions[0].pixels == last.given[0].pixels)[~hidden].all()
 
 
 def layer(folder: Path, rows: slice, columns: slice) -> Path:
@@ -122,7 +126,7 @@ def test_what_is_painted_is_hidden(opened: dict[str, OpenedRun], tmp_path: Path)
     expected[2, 5:7] = True
     frames = list(completion_frames(run, run.images[:1], mask, {"each": 1}))
     assert frames[-1].total == 2  # positions, each a pass of its own
-    changed = (frames[-1].tiles[2].pixels != frames[-1].tiles[1].pixels).any(-1)
+    changed = (frames[-1].completions[0].pixels != frames[-1].given[1].pixels).any(-1)
     assert not changed[~expected.numpy()].any()
 
 
@@ -173,3 +177,14 @@ def test_equal_names_are_told_apart(pristine: Path, tmp_path: Path) -> None:
     other = shutil.copytree(pristine / "ar", tmp_path / "again" / "ar")
     names = [run.name for run in open_runs([pristine / "ar", other], data=None, device="cpu")]
     assert names == [f"1: {pristine / 'ar'}", f"2: {other}"]
+
+
+def test_downloads_are_all_steps_as_a_gif_and_the_last_as_a_png(opened: dict[str, OpenedRun]) -> None:
+    run = opened["ar"]
+    made = [each.completions for each in completion_frames(run, run.images[:1], "half", {"each": 2})]
+    files = re.findall(r'href="data:image/\w+;base64,([^"]+)"', download_html(made))
+    png, gif = (Image.open(io.BytesIO(base64.b64decode(each))) for each in files)
+    assert gif.n_frames == len(made)
+    assert np.array_equal(np.asarray(png)[::32, ::32], np.hstack([each.pixels for each in made[-1]]))
+    gif.seek(gif.n_frames - 1)
+    assert np.array_equal(np.asarray(gif.convert("RGB")), np.asarray(png))  # 17 grays fit a palette

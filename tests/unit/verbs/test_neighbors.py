@@ -38,7 +38,9 @@ def test_duplicates_are_found_the_largest_is_kept_and_the_outliers_have_flags(
     distances = [each.distance for each in found.outliers]
     assert [float(each["distance"]) for each in rows] == distances == sorted(distances, reverse=True)
     flags = {each.image.name: each.flags for each in found.outliers}
-    surveyed = {each.image.name: ", ".join(each.flags) for each in isopix.data_show(photos, *SIZE).survey.flagged}
+    surveyed = {
+        each.image.name: ", ".join(each.flags) for each in isopix.data_show(photos, *SIZE).survey.flagged
+    }
     assert {name: each for name, each in flags.items() if each} == surveyed != {}
 
 

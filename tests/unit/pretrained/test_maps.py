@@ -1,0 +1,31 @@
+"""Attention and surprise of a loaded model, as maps over the positions of an image."""
+
+import pytest
+import torch
+
+from isopix.pretrained.model import PretrainedModel
+from tests.unit.pretrained.cases import images
+
+
+def test_the_mean_surprise_of_pixels_is_the_loss_of_their_image(causal: PretrainedModel) -> None:
+    given = images(causal)
+    assert causal.surprise(given).mean((1, 2)).tolist() == pytest.approx(causal.nll(given).tolist(), rel=1e-5)
+
+
+def test_attention_is_that_of_the_softmax_without_the_start_token(causal: PretrainedModel) -> None:
+    given, backbone = images(causal, 1), causal.network.backbone
+    rows, cols = backbone.grid
+    first, found = backbone.num_prefix_tokens, causal.attention(given, (1, 2))
+    assert found.shape[2:] == (rows, cols)
+    with torch.no_grad():
+        inputs = causal.network.inputs_of(given)
+        weights = [each[0, :, first + cols + 2, first:] for each in backbone.attention_weights(inputs)]
+    expected = torch.stack([each / each.sum(-1, keepdim=True) for each in weights])
+    assert torch.allclose(found.flatten(2), expected, atol=1e-6)
+    assert not found.flatten(2)[..., cols + 3 :].any()
+
+
+def test_attention_is_of_one_image_and_of_its_positions(causal: PretrainedModel) -> None:
+    for given, position in ((2, None), (1, (4, 0))):
+        with pytest.raises(ValueError, match="one image at a position of 4 x 7"):
+            causal.attention(images(causal, given), position)
