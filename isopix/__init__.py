@@ -3,7 +3,8 @@ learned, show it.
 
 Arguments of these types are
     RunLike     a `Run`, a model of `load`, a run folder, or the name of a model that comes with isopix
-    DataLike    a dataset: the path of one, or a name (cifar10, digits)
+    DataLike    a dataset: the path of one, or a name (cifar10, digits); or images, with or without labels:
+                arrays [n H W 3], PIL images, files or their bytes in a list, or a dataset of PyTorch
     ImagesLike  an image or several: files, PIL images, arrays or tensors of any size
     MaskLike    bool [H W], True where hidden; a black and white picture; or text: "rectangle:8,8,16,16"
     DeviceLike  a `torch.device` or its name, or "auto"
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from isopix.verbs.evaluate import compare, evaluate
     from isopix.verbs.features import features, predict
     from isopix.verbs.import_export import export, import_model
-    from isopix.verbs.pretrain import finetune, pretrain, resume, search_lr
+    from isopix.verbs.pretrain import finetune, pretrain, resume
     from isopix.verbs.probe import probe
     from isopix.verbs.report import demo, open_studio, report
     from isopix.verbs.reproduce import reproduce

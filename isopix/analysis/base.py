@@ -13,6 +13,7 @@ from torch import Tensor
 from isopix.analysis.attention import CLASS_TOKEN
 from isopix.analysis.results import AnalysisResult
 from isopix.codecs.base import Codec
+from isopix.core.choices import Pool
 from isopix.core.progress import track
 from isopix.core.registry import Part, import_modules, kinds_of
 from isopix.core.text import Table, did_you_mean
@@ -28,7 +29,10 @@ QueryPosition = tuple[int, int] | Literal["class"]  # row and column of a positi
 
 @dataclass(frozen=True)
 class AnalysisInput:
-    """A network, images [B 3 H W] of its size, and the image and positions that maps are of."""
+    """A network, images [B 3 H W] of its size, and the image and positions that maps are of.
+
+    Projections are of the features of a `layer`, by default the middle one, in colors of the `labels`.
+    """
 
     network: Network
     images: Images
@@ -38,6 +42,9 @@ class AnalysisInput:
     causal: bool = False
     seed: int = 0
     untrained: Callable[[], Network] | None = None
+    layer: int | None = None
+    pool: Pool | None = None
+    labels: tuple[str | None, ...] = ()  # of all images, or of none
 
     def __post_init__(self) -> None:
         last, grid = len(self.images) - 1, self.backbone.grid

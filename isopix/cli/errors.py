@@ -53,6 +53,8 @@ def _(error: UnknownCommandError) -> str:
     commands = [name for name in error.app if not name.startswith("-")]
     given = error.unused_tokens[0]
     hint = _suggestion(given, commands, OF_COMMANDS)
+    if given == "search-lr":
+        hint = "give the setting lr=search to pretrain or finetune; "
     return f"unknown command '{given}'; {hint}commands: {', '.join(commands)}"
 
 

@@ -37,7 +37,7 @@ if not os.environ.keys() & {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"}:
 KEYWORD = inspect.Parameter.KEYWORD_ONLY
 COMMANDS = {
     "Start": ("demo", "list", "show", "plan", "data", "palette", "doctor"),
-    "Train": ("pretrain", "finetune", "resume", "search-lr"),
+    "Train": ("pretrain", "finetune", "resume"),
     "Measure": ("probe", "evaluate", "compare", "analyze", "score", "neighbors", "features", "predict"),
     "Pictures": ("sample", "complete", "reconstruct", "studio"),
     "Share": ("report", "export", "import"),

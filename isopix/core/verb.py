@@ -40,7 +40,7 @@ Flat = Annotated[T, FLAT]
 
 @dataclass(frozen=True)
 class Verb:
-    """A registered verb. `command` is its word on the command line: "search-lr"."""
+    """A registered verb. `command` is its word on the command line: "list"."""
 
     command: str
     function: Callable[..., Any]

@@ -44,6 +44,8 @@ class FineTuneConfig:
     """Dropout of this vector, in training."""
     label_smoothing: Dropout = 0.0
     """Label smoothing of the classes."""
+    class_weights: Literal["balanced"] | None = None
+    """Weights of the classes in L_CLF; balanced: all classes weigh equally, whatever their images."""
     patience: Count | None = 10
     """Evaluations without a better validation accuracy before the best weights are kept; null: the last."""
     mask_ratio: Dropout | None = None
@@ -80,6 +82,13 @@ class FineTuneConfig:
         """Return the head of this many classes for tokens with `width` channels, before it is initialized."""
         inputs = pooled_width(self.pool, grid, width)
         return ClassHead(inputs, num_classes, residual_block=self.residual_block, bias=self.head_bias)
+
+    def weights_of_classes(self, labels: Labels | None, num_classes: int) -> Float[Tensor, " C"] | None:
+        """Return n / (C n_c) for a class with n_c of n labels, as scikit-learn balances; None for equal."""
+        if self.class_weights is None or labels is None:
+            return None
+        counts = torch.bincount(labels, minlength=num_classes)
+        return len(labels) / ((counts > 0).sum() * counts.clamp(min=1))  # of a class without images unused
 
     @property
     def early_stops(self) -> bool:
@@ -243,15 +252,26 @@ class FineTuneModel(nn.Module):
 
 
 class FineTuneTask:
-    """Fine-tuning on labeled images. `patch_augment` changes the inputs in training, not the targets."""
+    """Fine-tuning on labeled images. `patch_augment` changes the inputs in training, not the targets;
+    class weights are of the `labels` of all training images.
+    """
 
-    def __init__(self, model: FineTuneModel, patch_augment: PatchAugmentSpec = NO_PATCH_AUGMENT):
+    def __init__(
+        self,
+        model: FineTuneModel,
+        patch_augment: PatchAugmentSpec = NO_PATCH_AUGMENT,
+        labels: Labels | None = None,
+    ):
         self.module, self.patch_augment = model, patch_augment
+        self.class_weights = model.settings.weights_of_classes(labels, len(model.head.weight))
 
     def make_batch(self, images: Images, labels: Labels | None, generator: torch.Generator) -> LabeledBatch:
         assert labels is not None, "checked by require_labels"
         augment = augment_patches(self.patch_augment, self.module.network, generator)
-        return self.module.make_batch(images, labels, generator, augment)
+        batch = self.module.make_batch(images, labels, generator, augment)
+        if self.class_weights is None:
+            return batch
+        return batch._replace(weights=batch.weights * self.class_weights[labels])
 
     def losses(self, batch: Batch) -> dict[str, Loss]:
         losses: dict[str, Loss] = self.module(batch)

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 from isopix.core.types import Images
 from isopix.finetuning.evaluate import predict_logits
-from isopix.model.network import Network
 from isopix.model.positions import Pool, pool_tokens
 from isopix.probing.features import extract_features
 from isopix.runs.load import LoadedRun
@@ -22,28 +21,20 @@ TOLERANCE = 1e-4  # of the largest output
 CHECKED = 10  # images
 
 
-class FeatureProgram(nn.Module):
-    """uint8 images [B 3 H W] of the model's size to the pooled features [B D] of the last layer."""
+class Program(nn.Module):
+    """uint8 images [B 3 H W] to the pooled features [B D] of a layer, or for None to class logits [B C]."""
 
-    def __init__(self, network: Network, pool: Pool):
+    def __init__(self, loaded: LoadedRun, layer: int | None, pool: Pool):
         super().__init__()
-        self.network, self.pool = network, pool
+        self.network = loaded.network if layer is None else loaded.network.truncated(layer)
+        self.classifier, self.pool = loaded.finetuned() if layer is None else None, pool
 
-    def forward(self, images: Images) -> Float[Tensor, "B D"]:
-        backbone = self.network.backbone
-        [tokens] = backbone.forward_intermediates([backbone.depth], self.network.inputs_of(images))
+    def forward(self, images: Images) -> Float[Tensor, "B _"]:
+        inputs, backbone = self.network.inputs_of(images), self.network.backbone
+        if self.classifier is not None:
+            return self.classifier.predict(inputs)
+        [tokens] = backbone.forward_intermediates([backbone.depth], inputs)
         return pool_tokens(tokens, self.pool, backbone.grid, backbone.num_prefix_tokens)
-
-
-class ClassProgram(nn.Module):
-    """uint8 images [B 3 H W] of the model's size to class logits [B C], of unmasked images."""
-
-    def __init__(self, loaded: LoadedRun):
-        super().__init__()
-        self.model = loaded.finetuned()
-
-    def forward(self, images: Images) -> Float[Tensor, "B C"]:
-        return self.model.predict(self.model.network.inputs_of(images))
 
 
 def write_program(loaded: LoadedRun, path: Path, *, layer: int | None, pool: Pool) -> float:
@@ -55,18 +46,16 @@ def write_program(loaded: LoadedRun, path: Path, *, layer: int | None, pool: Poo
     codec, draw = loaded.network.codec, torch.Generator().manual_seed(0)
     codec.build_table()
     images = torch.randint(256, (CHECKED, 3, *codec.image_size), generator=draw, dtype=torch.uint8)
+    program = copy.deepcopy(Program(loaded, layer, pool)).cpu().eval()
     if layer is None:
-        program: nn.Module = ClassProgram(loaded)
         expected = predict_logits(loaded.finetuned(), images, None, precision="fp32")
     else:
-        program = FeatureProgram(loaded.network.truncated(layer), pool)
         expected = extract_features(loaded.network, images, pool=pool)[layer]
     write = _write_onnx if path.suffix == ".onnx" else _write_torch
     path.parent.mkdir(parents=True, exist_ok=True)
     with temporary_folder(path, str(path)) as folder, torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the exporters about themselves
         batch = ({0: torch.export.Dim("batch")},)
-        program = copy.deepcopy(program).cpu().eval()
         exported = torch.export.export(program, (images[:2],), dynamic_shapes=batch, strict=True)
         found = write(exported, images, folder / path.name)
         error, largest = float((found - expected).abs().max()), float(expected.abs().max())

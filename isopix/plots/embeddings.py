@@ -6,8 +6,10 @@ from typing import Any
 import numpy as np
 from einops import rearrange
 from jaxtyping import Float
+from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from isopix.plots import style
@@ -19,6 +21,7 @@ FILTERS_PER_ROW, ENCODINGS_PER_ROW, MAX_LEVEL_PANELS = 7, 4, 4
 SIMILARITY: Any = {"cmap": style.DIVERGING, "vmin": -1, "vmax": 1}  # 1 is dark blue, 0 white, -1 red
 CHANNELS = ("Red", "Green", "Blue")
 CHANNEL_COLORS = (style.COLORS[1], style.COLORS[2], style.COLORS[0])
+MAX_CLASS_KEYS = 20  # in a legend
 TEXT_HEIGHT = 1.3  # inches for the title and the label of an encoding
 MOSAIC_SIDE = 5.2  # inches, of the longer side
 MAP_GAP = 0.07  # between maps of positions, as a fraction of a map's side
@@ -65,6 +68,29 @@ def plot_tables(numbers: Numbers) -> Figure:
         _levels(axes, projections, table["explained_variance_ratio"], name)
     ratios = [table["explained_variance_ratio"] for table in shown]
     _explained_variance(panels[-1], ratios, line_colors[: len(shown)])
+    return figure
+
+
+@style.figure_style()
+def plot_projections(numbers: Numbers) -> Figure:
+    """Plot images as points, a panel for each projection, colored by class; unlabeled ones are gray."""
+    planes, labels = numbers["projections"], numbers["labels"]
+    names = sorted({each for each in labels if each is not None})
+    palette = colormaps["tab10" if len(names) <= 10 else "turbo"](np.linspace(0, 1, max(1, len(names))))
+    colors = dict(zip(names, palette, strict=False))
+    shown = [colors.get(each, style.MUTED_COLOR) for each in labels]
+    has_key = 0 < len(names) <= MAX_CLASS_KEYS
+    figure = style.new_figure(style.PAGE_WIDTH / max(2, len(planes)) + 0.4 * has_key)
+    panels = figure.subplots(1, len(planes), squeeze=False)[0]
+    for axes, (name, plane) in zip(panels, planes.items(), strict=True):
+        points = np.array(plane, dtype=float)
+        axes.scatter(points[:, 0], points[:, 1], c=shown, s=9, linewidths=0)
+        axes.set(title=name, xticks=[], yticks=[])
+    first, second = map(_percent, numbers["explained_variance_ratio"])
+    panels[0].set(xlabel=f"Component 1 ({first})", ylabel=f"Component 2 ({second})")
+    if has_key:
+        keys = [Line2D([], [], color=colors[name], marker="o", linestyle="", label=name) for name in names]
+        figure.legend(handles=keys, loc="outside lower center", ncols=6)
     return figure
 
 

@@ -8,6 +8,7 @@ import torch
 from einops import rearrange
 from jaxtyping import Float
 from numpy.typing import NDArray
+from PIL import Image
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -26,10 +27,10 @@ class Features(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     """Transform images to the pooled features of one layer of a pre-trained model, as a linear probe reads.
 
     `model` is what `isopix.load` takes, or its result; `layer`, `pool` and `features` are by default those
-    that it was loaded with. Images are uint8 [B 3 H W] or [B H W 3] of the model's size, or flattened to [B
-    H*W*3], which does not show the order: `layout` is `pixels` for that of [B H W 3], or `planes` for that of
-    [B 3 H W], as in CIFAR's own files. Other dtypes may hold integers from 0 to 255. A fitted transformer is
-    pickled with its weights.
+    that it was loaded with. Images are a list of files or of PIL images of any size; or uint8 [B 3 H W] or
+    [B H W 3] of the model's size, or flattened to [B H*W*3], which does not show the order: `layout` is
+    `pixels` for that of [B H W 3], or `planes` for that of [B 3 H W], as in CIFAR's own files. Other dtypes
+    may hold integers from 0 to 255. A fitted transformer is pickled with its weights.
 
     Attributes: `model_`, the loaded model; `n_features_in_`, H*W*3.
     """
@@ -76,6 +77,9 @@ class Features(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     def _images(self, X: Any, model: PretrainedModel, *, reset: bool) -> NDArray[np.uint8]:  # noqa: N803
         height, width = model.network.codec.image_size
         layout = validated("layout", Layout, self.layout)
+        is_list = isinstance(X, list | tuple) or getattr(X, "ndim", 0) == 1
+        if is_list and isinstance(next(iter(X), None), str | bytes | os.PathLike | Image.Image):
+            X = model.preprocess(list(X)).numpy()  # noqa: N806
         if getattr(X, "ndim", None) == 4:
             pixels = np.asarray(X)
             if pixels.shape[1:] == (3, height, width):

@@ -14,12 +14,12 @@ from PIL import Image
 from torch import Tensor
 
 from isopix.codecs.base import Codec
-from isopix.core.text import expand_home
 from isopix.core.types import Codes, Images, Mask
 from isopix.data.dataset import preprocess_config
-from isopix.data.decode import RawImage, failure_reason, range_note, upright_rgb
+from isopix.data.decode import RawImage, range_note
 from isopix.data.preprocess import preprocess
 from isopix.data.sources.base import SourceSplit
+from isopix.data.sources.memory import raw_image
 from isopix.runs.load import LoadedRun
 
 OneImage = Tensor | NDArray[Any] | Image.Image | str | os.PathLike[str] | bytes
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     ImagesLike = OneImage | Sequence[OneImage]
 else:
     ArrayLike = ImagesLike = Any  # what is read says what is wrong
-
-CHANNELS = (1, 3, 4)  # gray, RGB, RGBA
 
 
 def as_images(given: ImagesLike, loaded: LoadedRun) -> Images:
@@ -86,40 +84,11 @@ def _resized(images: Sequence[RawImage | Tensor], loaded: LoadedRun) -> Images:
 
 
 def _one(given: OneImage, codec: Codec, white: int | None) -> RawImage | Tensor:
-    if isinstance(given, Tensor | np.ndarray):
-        return _sized(given, codec)
-    if isinstance(given, Image.Image):
-        if given.mode == "I" and given.format is None:  # read from a 16-bit file, it has a format
-            raise ValueError("the image has 32-bit samples of unknown range; convert it to RGB or I;16")
-        try:
-            range_note([np.asarray(given)], white)  # raises ValueError
-            return np.asarray(upright_rgb(given, white))
-        except Exception as error:  # Pillow raises a dozen types for damaged files
-            raise ValueError(f"the image cannot be read: {failure_reason(error)}") from None
-    if isinstance(given, str | os.PathLike) and os.fspath(given):
-        return Path(expand_home(given))
-    if not isinstance(given, bytes):  # reached by callers that have no type checker
-        raise ValueError(f"expected an array, a PIL image or a file for each image, got {given!r}")
-    return given
-
-
-def _sized(given: ArrayLike, codec: Codec) -> RawImage | Tensor:
-    """Return an image as [H W C], or [3 H W] at the model's size; if unclear, only tensors are [C H W]."""
-    values = _as_tensor(given)
-    channels = [values.shape[axis] in CHANNELS for axis in (0, 2)] if values.ndim == 3 else [values.ndim == 2]
-    if values.dtype != torch.uint8 or not values.numel() or not any(channels):
-        floats = "; multiply floats from 0 to 1 by 255 and round them" if values.is_floating_point() else ""
-        raise ValueError(
-            "expected uint8 images [B 3 H W], [B H W 3], [3 H W], [H W 3] or [H W], PIL images, files, or "
-            f"integer codes [B {codec.grid.positions} Q]; got {values.dtype} of shape {list(values.shape)}"
-            f"{floats}"
-        )
-    if values.ndim == 3 and channels[0] and (isinstance(given, Tensor) or not channels[1]):
-        values = rearrange(values, "c h w -> h w c")
-    if values.shape == (*codec.image_size, 3):
-        return rearrange(values, "h w c -> c h w")
-    pixels = values.cpu().numpy()
-    return np.ascontiguousarray(pixels[..., 0] if pixels.shape[2:] == (1,) else pixels)
+    """Return an image as it is decoded later, or an array of the model's size as [3 H W]."""
+    image: Any = raw_image(given, white)
+    if not isinstance(given, Tensor | np.ndarray) or image.shape != (*codec.image_size, 3):
+        return image
+    return rearrange(torch.tensor(image), "h w c -> c h w")
 
 
 def _as_tensor(values: ArrayLike) -> Tensor:

@@ -20,7 +20,7 @@ from isopix.model.positions import Pool
 from isopix.pretrained.model import PretrainedModel
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import LoadedRun, find_model, load_run, saved_recipe, writable_model
-from isopix.runs.results import TrainingResult
+from isopix.runs.results import LR_SEARCH, LRSearchResult, TrainingResult
 from isopix.runs.state import RunStatus
 from isopix.storage import hub
 from isopix.storage.log import read_log
@@ -192,6 +192,7 @@ def training_result(
         **{verb: recipe.predicts_codes for verb in generation_verbs(recipe.objective) if verb != "complete"},
         "report": True,
     }
+    search = RunFolder(run.folder).selection / LR_SEARCH
     categorical = recipe.predicts_codes and recipe.model.head.categorical
     return TrainingResult(
         recipe=recipe.name,
@@ -207,4 +208,5 @@ def training_result(
         measurement=from_dict(Measurement, tested[-1]["measurement"]) if tested else None,
         path=run.folder,
         run=run,
+        lr_search=LRSearchResult.read(search) if search.is_file() else None,
     )

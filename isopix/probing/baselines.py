@@ -42,8 +42,6 @@ def feature_sources(
     if config.mask_ensemble and not trained.model.objective.masks_input:
         given = f"mask_ensemble is {config.mask_ensemble}"
         raise ValueError(f"{given}, but an autoregressive model masks nothing; allowed: 0")
-    if config.layer is not None and config.layer > network.backbone.depth:
-        raise ValueError(f"layer {config.layer} does not exist; layers are 0 to {network.backbone.depth}")
     pool = config.pool or default_pool(network.backbone.num_prefix_tokens)
     require_pool(pool, network.backbone.grid)
     sources: dict[str, FeatureSource] = {

@@ -14,6 +14,7 @@ from isopix.generate.sample import generation_verbs
 from isopix.plots.images import Group, enlarge, fit_scale, image_grid, png_bytes, sample_grid
 from isopix.plots.palette import arrange_colors, oklab
 from isopix.reporting import training
+from isopix.reporting.results import runs_table
 from isopix.reporting.run_record import (
     DataSample,
     Kinds,
@@ -23,6 +24,7 @@ from isopix.reporting.run_record import (
     read_run,
     repeatable,
     setting_text,
+    value_text,
 )
 from isopix.reporting.section import (
     Article,
@@ -39,7 +41,7 @@ from isopix.reporting.section import (
     percent,
     result_panel,
 )
-from isopix.reporting.summary import headline, summary_section
+from isopix.reporting.summary import headline, run_rows, summary_section
 from isopix.storage.run_folder import RunFolder
 
 
@@ -70,7 +72,8 @@ def report_page(runs: Mapping[str, RunRecord]) -> Page:
     if len(runs) == 1:
         [only] = articles
         return Page(only.name, *only.headline, only.sections, command, facts=only.facts, bands=bands)
-    shared = [summary_section(runs, "together"), differences_section(runs)]
+    table = Panel(tables=[runs_table(run_rows(runs))])
+    shared = [summary_section(runs, "together"), Section("Runs and settings", [table], css="wrapped")]
     if curve := training.probe_curve(runs, "along"):
         shared.insert(1, Section("Loss and probe accuracy", [Panel([curve])]))
     return Page(join_words(list(runs)), *headline(runs), shared, command, articles=articles, bands=bands)
@@ -102,8 +105,8 @@ def _results(run: RunRecord, number: int) -> tuple[list[Section], list[Section]]
     for place, title in enumerate(dict.fromkeys(each.title for each in run.results)):
         found = [each for each in run.results if each.title == title]
         panels = [result_panel(each, f"result-{number}-{place}-{i}") for i, each in enumerate(found)]
-        shown = all(each.pictures for each in found)
-        (pictures if shown else numbers).append(Section(title, panels, "stack" if shown else "pair"))
+        pictured = all(each.pictures for each in found)
+        (pictures if pictured else numbers).append(Section(title, panels, "stack" if pictured else "pair"))
     return pictures, numbers
 
 
@@ -195,30 +198,15 @@ def settings_section(run: RunRecord) -> Section:
         Panel(settings=[Settings(name, items, folded=True) for name, items in grouped_settings(run).items()])
     ]
     if not run.imported_from:
-        everything = [(name, _shown(value)) for name, value in flatten(run.settings).items()]
+        everything = [(name, value_text(value)) for name, value in flatten(run.settings).items()]
         panels.append(Panel(settings=[Settings("every setting", everything, folded=True)]))
     return Section("Settings", panels)
 
 
-def differences_section(runs: Mapping[str, RunRecord]) -> Section:
-    """Return the settings in which runs differ, a column for each run."""
-    flat = [flatten(run.settings) for run in runs.values()]
-    names = dict.fromkeys(name for settings in flat for name in settings if name != "name")
-    lines = [[name, *(_shown(settings.get(name)) for settings in flat)] for name in names]
-    rows = [line for line in lines if len(set(line[1:])) > 1]
-    if not rows:
-        return Section("Differences", [Panel(notes=["All settings of these runs are equal."])])
-    return Section("Differences", [Panel(tables=[Table("", ["setting", *runs], rows)])], css="wrapped")
-
-
-def _shown(value: object) -> str:
-    return "–" if value is None else str(value)
-
-
 def environment_section(run: RunRecord) -> Section:
     """Return versions and device of a run, notes of its training, and files that could not be read."""
-    shown = {key: value for key, value in run.environment.items() if key not in UNSHOWN and value != []}
-    items = [(ENVIRONMENT_NAMES.get(key, key), setting_text(value)) for key, value in shown.items()]
+    facts = {key: value for key, value in run.environment.items() if key not in UNSHOWN and value != []}
+    items = [(ENVIRONMENT_NAMES.get(key, key), setting_text(value)) for key, value in facts.items()]
     if (majority := run.environment.get("majority")) is not None:
         items.append(("majority class", f"{percent(majority)} of the test images"))
     notes = [] if items else ["No environment.json in this run."]

@@ -1,6 +1,7 @@
 """The result of `isopix report`: the summary of runs, with their baselines."""
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -24,6 +25,32 @@ class SummaryRow:
     @property
     def bits(self) -> float | None:
         return None if self.loss is None else self.loss / math.log(2)
+
+
+@dataclass(frozen=True)
+class RunRow:
+    """A run: the test loss (else validation) in nats per predicted code, the test accuracy of its probe and
+    after fine-tuning, and the values of the settings in which runs differ.
+    """
+
+    name: str
+    step: int
+    loss: float | None
+    probe: float | None
+    accuracy: float | None
+    settings: Mapping[str, str]
+
+
+def runs_table(runs: Sequence[RunRow]) -> Table:
+    """Return a row for each run, or a column for each where they differ in more settings than there are."""
+    rows: list[tuple[object, ...]] = [("run", "step", "loss", "probe", "fine-tuned", *runs[0].settings)]
+    for each in runs:
+        accuracies = ("" if value is None else f"{value:.1%}" for value in (each.probe, each.accuracy))
+        loss = "" if each.loss is None else f"{each.loss:.3f}"
+        rows.append((each.name, f"{each.step:,}", loss, *accuracies, *each.settings.values()))
+    if len(rows[0]) - 5 > len(runs):
+        rows = list(zip(*rows, strict=True))
+    return Table("Test loss in nats, test accuracy, settings that differ", list(map(str, rows[0])), rows[1:])
 
 
 class ReportResult(Result):

@@ -238,6 +238,11 @@ def _group(group: Any, name: str) -> Iterator[tuple[str, str]]:
             yield each.name, setting_text(value)
 
 
+def value_text(value: object) -> str:
+    """Return the value of a setting, and a dash for None."""
+    return "–" if value is None else str(value)
+
+
 def setting_text(value: object) -> str:
     """Return a setting or a fact as text for people: a part by its label, a number with separators."""
     if isinstance(value, Part):

@@ -11,6 +11,7 @@ from dataclasses import fields, replace
 from pathlib import PurePath
 from typing import Literal
 
+from isopix.core.overrides import flatten
 from isopix.core.text import Table, printable, signed_points
 from isopix.data.measurement import differences
 from isopix.plots import curves
@@ -18,8 +19,8 @@ from isopix.probing.config import ProbeConfig
 from isopix.probing.results import PIXEL_COMPONENTS, RAW_PIXELS, LayerScores, ProbeResult, baseline_title
 from isopix.recipes.recipe import Recipe
 from isopix.reporting import training
-from isopix.reporting.results import SummaryRow
-from isopix.reporting.run_record import RunRecord, grouped_settings, public
+from isopix.reporting.results import RunRow, SummaryRow
+from isopix.reporting.run_record import RunRecord, grouped_settings, public, value_text
 from isopix.reporting.section import Panel, Section, figure_chart, join_words, percent, render
 
 # They move a score within its interval, or not at all.
@@ -73,6 +74,22 @@ def probe_differences(probes: Sequence[ProbeResult]) -> list[str]:
     found = [name for name in names if len({str(getattr(each.config, name)) for each in probes}) > 1]
     methods = ["settings of the method"] * (len({str(each.method) for each in probes}) > 1)
     return [*differences([each.measurement for each in probes]), *found, *methods]
+
+
+def run_rows(runs: Mapping[str, RunRecord]) -> tuple[RunRow, ...]:
+    """Return a row for each run, with the settings in which they differ."""
+    flat = {name: flatten(run.settings) for name, run in runs.items()}
+    names = dict.fromkeys(key for settings in flat.values() for key in settings if key != "name")
+    values = {key: [value_text(settings.get(key)) for settings in flat.values()] for key in names}
+    different = [key for key, found in values.items() if len(set(found)) > 1]
+    rows = []
+    for name, run in runs.items():
+        loss, tuned = training.held_out_loss(run), training.finetune_accuracy(run)
+        own = {key: value_text(flat[name].get(key)) for key in different}
+        probe = run.probe.accuracy if run.probe else None
+        found = (loss and loss.nats, probe, tuned and tuned.accuracy)
+        rows.append(RunRow(name, run.num_steps, *found, own))
+    return tuple(rows)
 
 
 def summary_rows(runs: Mapping[str, RunRecord]) -> list[SummaryRow]:

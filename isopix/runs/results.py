@@ -10,6 +10,7 @@ from isopix.core.text import Table, format_duration, format_loss
 from isopix.recipes.published import PublishedLoss
 from isopix.storage.result import Result, Unsaved, unsaved
 
+LR_SEARCH = "lr_search.json"
 TrialStatus = Literal["completed", "failed", "diverged", "non-finite"]
 
 
@@ -34,6 +35,7 @@ class TrainingResult(Result):
     next: tuple[str, ...]
     """Commands that apply to the finished run."""
     run: Unsaved[Any] = unsaved()
+    lr_search: Unsaved[Any] = unsaved()
 
     def __fspath__(self) -> str:
         return str(self.path)
@@ -62,12 +64,14 @@ class TrainingResult(Result):
         caption = f"{self.recipe}, weights of step {self.weights_step:,}"
         columns = ["images", "loss (nats)", "accuracy"]
         shown = 3 if any(row[2] for row in rows) else 2
-        return [Table(caption, columns[:shown], [row[:shown] for row in rows])]
+        table = Table(caption, columns[:shown], [row[:shown] for row in rows])
+        return [*(self.lr_search.tables() if self.lr_search else ()), table]
 
     def notes(self) -> list[str]:
         if not self.finished:
             return [f"stopped and saved at step {self.step}; resume with: {self.resume}"]
-        return [f"finished: {self.path}", f"next: {' ; '.join(self.next)}"]
+        notes = self.lr_search.notes() if self.lr_search else []
+        return [*notes, f"finished: {self.path}", f"next: {' ; '.join(self.next)}"]
 
 
 @dataclass(frozen=True)
@@ -111,8 +115,6 @@ class LRSearchResult(Result):
     trials: tuple[LRTrial, ...]
     finished: bool
     best_lr: float | None
-    command: str | None = None
-    """The command that trains with the best learning rate."""
 
     @property
     def best(self) -> LRTrial | None:
@@ -146,16 +148,12 @@ class LRSearchResult(Result):
             return notes
         if not worsened(self.trials):
             trend = "accuracy was still rising" if self._tuned else "loss was still falling"
-            notes.append(f"note: the {trend} at the smallest learning rate; continue with a smaller --min-lr")
+            notes.append(f"note: the {trend} at the smallest learning rate; smaller ones may be better")
         if best == self.trials[0]:
             notes.append(
-                "note: the best learning rate is the largest that was tried; "
-                "search with a larger --max-lr, too"
+                "note: the best learning rate is the largest that was tried; larger ones may be better"
             )
-        notes.append(f"best learning rate: {best.lr}; trials: {self.path}")
-        if self.command:
-            notes.append(f"{self.command.split()[1]} with: {self.command}")
-        return notes
+        return [*notes, f"best learning rate: {best.lr}"]
 
     @property
     def _tuned(self) -> bool:

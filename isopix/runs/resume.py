@@ -38,6 +38,9 @@ from isopix.train.parallel import process_group
 from isopix.train.stopping import CAUSES, best_evaluation
 
 logger = logging.getLogger("isopix")
+ObserverFor = Callable[[Recipe], RunObserver]
+Select = Callable[[TrainingStart, Path, torch.device, ObserverFor], TrainingStart | RunStatus]
+"""Returns from runs in a folder how to train, or the status of one that was stopped."""
 MAX_LISTED = 6  # settings in an error message
 WITHOUT_EFFECT = ("data.store", "data.workers")  # ends of the names of settings that change no number
 
@@ -156,24 +159,30 @@ def _differences(saved: SavedRun, device: torch.device) -> list[str]:
     ]
 
 
-def finetune_and_refit(
-    start: TrainingStart, out: Path, *, device: torch.device, observer_for: Callable[[Recipe], RunObserver]
+def train_selected(
+    select: Select, start: TrainingStart, out: Path, device: torch.device, observer_for: ObserverFor
 ) -> RunStatus:
-    """Fine-tune with a refit on train and validation (iGPT section 3.1); `out` becomes an ordinary run.
+    """Train in `out` what is selected in `out/selection`; the same call continues after an interruption."""
+    folder = RunFolder(out).selection
+    chosen = select(start, folder, device, observer_for)
+    if isinstance(chosen, RunStatus):
+        return chosen
+    observer = observer_for(chosen.recipe)
+    return train_or_resume(chosen, out, device=device, observer=observer, allowed=[folder.name])
 
-    A run in `out/selection` selects the step with the best validation accuracy; the run itself starts from
-    the same weights, trains for that many steps on train and validation, and is tested once. The same call
-    continues after an interruption. Raises RuntimeError if no step is better than step 0.
+
+def select_step(
+    start: TrainingStart, out: Path, device: torch.device, observer_for: ObserverFor
+) -> TrainingStart | RunStatus:
+    """Select the step of fine-tuning by the run `out`, to refit on train and validation (iGPT section 3.1).
+
+    The run that is returned starts from the same weights and trains for as many steps as have the best
+    validation accuracy. Raises RuntimeError if no step is better than step 0.
     """
-    check_selects_step(start.recipe)
     selecting = start._replace(recipe=start.recipe.updated(num_test_images=0))
-    folder, observer = RunFolder(out).selection, observer_for(selecting.recipe)
-    status = train_or_resume(selecting.again(), folder, device=device, observer=observer)
-    if not status.finished:
-        return status
-    start = _refit_start(start, RunFolder(folder))
-    observer = observer_for(start.recipe)
-    return train_or_resume(start, out, device=device, observer=observer, allowed=[folder.name])
+    observer = observer_for(selecting.recipe)
+    status = train_or_resume(selecting.again(), out, device=device, observer=observer)
+    return _refit_start(start, RunFolder(out)) if status.finished else status
 
 
 def check_selects_step(recipe: Recipe) -> None:
@@ -218,18 +227,21 @@ def _refit_start(start: TrainingStart, selection: RunFolder) -> TrainingStart:
 
 
 def train_in_processes(
-    start: TrainingStart, out: Path, *, device: DeviceLike, loggers: Sequence[str], refit: bool = False
+    start: TrainingStart,
+    out: Path,
+    *,
+    device: DeviceLike,
+    loggers: Sequence[str],
+    select: Select | None = None,
 ) -> RunStatus:
-    """Train in the folder `out`, or resume what the same call has begun there."""
+    """Train in the folder `out` what may be selected first, or resume what the same call has begun there."""
     recipe, run = start.recipe, RunFolder(out)
     check_loggers(loggers)
     recipe.outline()  # raises ValueError for parts that do not fit together
-    if refit:
-        check_selects_step(recipe)
-    elif run.has_checkpoints:
+    if select is None and run.has_checkpoints:
         check_same_run(start, out)
         return resume_in_processes(out, device=device, loggers=loggers)
-    if not RunFolder(run.selection if refit else out).has_checkpoints:
+    if select is None or not run.selection.is_dir():
         require_new(out)
     open_source(recipe.data)
     begin_work(recipe.train.check_ranks)
@@ -239,8 +251,8 @@ def train_in_processes(
         def observer_for(trained: Recipe) -> RunObserver:
             return RunObserver(_title(start._replace(recipe=trained), where), loggers=loggers)
 
-        if refit:
-            return finetune_and_refit(start, out, device=where, observer_for=observer_for)
+        if select:
+            return train_selected(select, start, out, where, observer_for)
         return train_recipe(start, out, device=where, observer=observer_for(recipe))
 
 

@@ -1,16 +1,17 @@
 """Series of trainings in a folder: a learning-rate search, and fine-tuning on subsets of few labels."""
 
 import math
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import torch
 
 from isopix.core.config import from_dict
 from isopix.core.progress import announce, track
-from isopix.core.text import command_line, count_of
-from isopix.core.verb import begin_work
+from isopix.core.signals import Interrupted
 from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
 from isopix.data.measurement import majority_baseline
 from isopix.probing.config import FewLabelsConfig
@@ -19,8 +20,8 @@ from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import LoadedRun, find_checkpoint
 from isopix.runs.pretrain import check_data, require_validation
-from isopix.runs.results import LRSearchResult, LRTrial, TrialStatus, best_trial, worsened
-from isopix.runs.resume import folder_of_runs, require_memory, train_or_resume
+from isopix.runs.results import LR_SEARCH, LRSearchResult, LRTrial, TrialStatus, best_trial, worsened
+from isopix.runs.resume import ObserverFor, Select, folder_of_runs, train_or_resume
 from isopix.runs.start import TrainingStart, prepare_finetune
 from isopix.runs.state import MODEL, read_environment
 from isopix.runs.training_log import RunObserver, unigram_nats, validation_measurement
@@ -32,8 +33,8 @@ from isopix.train.stopping import DivergedError, best_evaluation, chance_level_w
 from isopix.train.train_step import NonFiniteError
 from isopix.train.trainer import Record
 
-FILE = "lr_search.json"
-LEARNING_RATE = "train.optimizer.lr"
+LR = re.compile(r"(?:.*\.)?(?:lr|learning_rate)=(.*)")
+DEFAULT_RANGE = "0.01..0.00001"
 NEAR_UNIFORM = 0.99  # of the uniform loss: a network that has learned next to nothing
 MIN_LOSSES = 100  # in the log of a trial, in which divergence is detected
 TESTED = {"accuracy", "images", "selection_images"}  # in the log record of the test images
@@ -57,8 +58,7 @@ def run_lr_search(
     lrs: tuple[float, ...],
     *,
     device: torch.device,
-    words: tuple[str, ...] = (),
-    observer_for: Callable[[str], RunObserver] = RunObserver,
+    observer_for: ObserverFor = lambda recipe: RunObserver(),
 ) -> LRSearchResult:
     """Search for the learning rate in `out`, or continue; unfinished if a trial was asked to stop.
 
@@ -69,29 +69,57 @@ def run_lr_search(
         require_new(out)
     start = start._replace(recipe=trial_recipe(start.recipe))
     recipe, settings = start.recipe, start.settings()
-    begin_work(recipe.train.check_ranks)
-    require_memory(recipe, device)
     del settings["train"]["optimizer"]["lr"]
-    data, train = load_dataset(recipe.data), recipe.train
+    data = load_dataset(recipe.data)
     check_data(recipe, data)
-    work = f"{count_of(train.steps, 'step')}, batch size {train.batch_size}"
     with folder_of_runs(out, settings, "learning-rate search"):
-        result = _result(lrs, _saved_trials(out, lrs), words, out)
+        result = _result(lrs, _saved_trials(out, lrs), out)
         while not result.finished:
             lr = result.remaining[0]
-            folder, observer = trial_folder(out, lr), observer_for(f"{recipe.name}, lr {lr}, {work}")
+            folder, observer = trial_folder(out, lr), observer_for(with_lr(recipe, lr))
             trial = train_at_lr(start.again(), lr, folder, device=device, observer=observer)
             if trial is None:
                 break
             trial = check_trial(recipe, data, RunFolder(folder), trial)
-            result = _result(lrs, (*result.trials, trial), words, out).saved(out / FILE)
+            result = _result(lrs, (*result.trials, trial), out).saved(out / LR_SEARCH)
     return replace(result, path=out)
 
 
-def require_no_lr(recipe: Recipe, settings: Sequence[str]) -> None:
-    """Raise ValueError for a learning rate among the settings of a search."""
-    if LEARNING_RATE in registry.setting_paths(recipe, settings):
-        raise ValueError(f"{LEARNING_RATE} is what the search varies; set max_lr and min_lr instead")
+def lr_selection(settings: Sequence[str]) -> tuple[tuple[str, ...], Select | None]:
+    """Return the settings without `lr=search` or `lr=search:LARGEST..SMALLEST`, and the search if given."""
+    values = [match[1] for word in settings if (match := LR.fullmatch(word))]
+    if not values or not values[-1].startswith("search"):
+        return tuple(settings), None
+    given = values[-1].removeprefix("search").removeprefix(":") or DEFAULT_RANGE
+    try:
+        lrs = lr_grid(*map(float, given.split("..")))
+    except (TypeError, ValueError):
+        allowed = f"LARGEST..SMALLEST, as in lr=search:{DEFAULT_RANGE}"
+        raise ValueError(f"the learning rates to search are {given}; allowed: {allowed}") from None
+    return tuple(word for word in settings if not LR.fullmatch(word)), partial(select_lr, lrs=lrs)
+
+
+def select_lr(
+    start: TrainingStart, out: Path, device: torch.device, observer_for: ObserverFor, lrs: tuple[float, ...]
+) -> TrainingStart:
+    """Search for the learning rate in `out`, and return the start of the training with the best one.
+
+    Raises Interrupted if a trial was stopped, RuntimeError if none has learned anything.
+    """
+    result = run_lr_search(start, out, lrs, device=device, observer_for=observer_for)
+    if not result.finished:
+        raise Interrupted(f"stopped and saved: {out}", result)
+    if result.best_lr is None:
+        announce(str(result))
+        raise RuntimeError(result.failure)
+    assert result.measurement
+    text = f"lr {result.best_lr}: {result.measurement.selection} ({out})"
+    return start._replace(recipe=with_lr(start.recipe, result.best_lr), notes=(*start.notes, text))
+
+
+def with_lr(recipe: Recipe, lr: float) -> Recipe:
+    """Return the recipe with a learning rate."""
+    return recipe.updated(optimizer=replace(recipe.train.optimizer, lr=lr))
 
 
 def lr_grid(first: float, last: float) -> tuple[float, ...]:
@@ -109,7 +137,7 @@ def train_at_lr(
 ) -> LRTrial | None:
     """Train one trial from its start or last checkpoint until it ends or diverges; None if asked to stop."""
     recipe, diverged = start.recipe, None
-    start = start._replace(recipe=recipe.updated(optimizer=replace(recipe.train.optimizer, lr=lr)))
+    start = start._replace(recipe=with_lr(recipe, lr))
     try:
         status = train_or_resume(start, folder, device=device, observer=observer)
         if not status.finished:
@@ -159,7 +187,7 @@ def _bounds(recipe: Recipe, run: RunFolder) -> list[tuple[float, str]]:
 
 
 def _saved_trials(out: Path, lrs: tuple[float, ...]) -> tuple[LRTrial, ...]:
-    trials = LRSearchResult.read(out / FILE).trials if (out / FILE).is_file() else ()
+    trials = LRSearchResult.read(out / LR_SEARCH).trials if (out / LR_SEARCH).is_file() else ()
     tried = tuple(trial.lr for trial in trials)
     if tried != lrs[: len(tried)]:
         had, given = (", ".join(map(str, each)) for each in (tried, lrs))
@@ -167,18 +195,14 @@ def _saved_trials(out: Path, lrs: tuple[float, ...]) -> tuple[LRTrial, ...]:
     return trials
 
 
-def _result(
-    lrs: tuple[float, ...], trials: tuple[LRTrial, ...], words: tuple[str, ...], out: Path
-) -> LRSearchResult:
+def _result(lrs: tuple[float, ...], trials: tuple[LRTrial, ...], out: Path) -> LRSearchResult:
     finished = worsened(trials) or len(trials) == len(lrs)
     best = best_trial(trials) if finished else None
-    chosen = (*words, f"{LEARNING_RATE}={best.lr}", "--out", out / "chosen") if words and best else ()
     return LRSearchResult(
         lrs=lrs,
         trials=trials,
         finished=finished,
         best_lr=best.lr if best else None,
-        command=command_line(*chosen) if chosen else None,
         measurement=_measurement(trial_folder(out, trials[0].lr)) if trials else None,
         path=out,
     )

@@ -20,6 +20,7 @@ from isopix.recipes.recipe import Recipe
 from isopix.storage import checkpoint
 from isopix.storage.atomic import read_json, write_json
 from isopix.storage.checkpoint import Checkpoint, Groups, reported_as_damage
+from isopix.storage.plugins import load_remembered
 from isopix.storage.result import Measurement
 from isopix.storage.run_folder import RunFolder
 from isopix.train.parallel import is_sharded, write_shards
@@ -201,6 +202,7 @@ def typed(found: Checkpoint) -> SavedRun:
         state = from_dict(State, found.records["state"])
     with reported_as_damage(found.path), naming("environment.json"):
         environment = from_dict(Environment, found.records["environment"])
+    load_remembered(environment.plugins)
     changes = tuple(require_plugins(environment.plugins))
     with reported_as_damage(found.path), naming("recipe.json"):
         recipe = from_dict(Recipe, found.records["recipe"])

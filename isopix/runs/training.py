@@ -73,7 +73,7 @@ class TrainingRun:
             width, seed = recipe.model.width, recipe.train.seed
             self.model = FineTuneModel(self.pretrain_model, width, len(data.classes), finetune, seed=seed)
             self.model.freeze_unused()
-            self.task = FineTuneTask(self.model, recipe.data.patch_augment)
+            self.task = FineTuneTask(self.model, recipe.data.patch_augment, data.train.labels)
             if finetune.early_stops and finetune.patience:
                 self.early_stopping = EarlyStopping(finetune.patience)
         self.precision = recipe.train.precision_on(device)

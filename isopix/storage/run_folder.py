@@ -213,6 +213,12 @@ def require_new(path: Path, allowed: Collection[str] = ()) -> None:
             raise ValueError(_taken(path))
 
 
+def runs_in(folder: Path) -> list[Path]:
+    """Return the run folders in a folder, by their names; none if it is itself a run."""
+    inside = [] if RunFolder(folder).recipe.is_file() else folder.glob("*/recipe.json")
+    return sorted(each.parent for each in inside)
+
+
 def no_folder(path: Path) -> str:
     """Return that there is no folder at a path, and what may be meant: a similar name, or the runs there."""
     runs = [str(each.parent) for each in sorted(path.parent.glob("*/recipe.json"))]

@@ -12,6 +12,7 @@ from isopix.core.choices import MFU, Range
 from isopix.core.text import Table
 from isopix.core.verb import verb
 from isopix.recipes.results import PlanResult, RecipeSettings
+from isopix.reporting.results import RunRow, runs_table
 from isopix.storage.result import Result
 from isopix.verbs.options import DeviceLike, PathLike, RecipeLike, Settings, SettingsFile
 
@@ -136,6 +137,7 @@ class Listing(Result):
     models: Mapping[str, ShippedModel] = field(default_factory=dict)
     recipes: Mapping[str, str] = field(default_factory=dict)
     protocols: Mapping[str, str] = field(default_factory=dict)
+    runs: tuple[RunRow, ...] = ()
 
     def tables(self) -> list[Table]:
         caption = "Models: test loss in nats per code and probe accuracy (best baseline)"
@@ -145,31 +147,44 @@ class Listing(Result):
             Table("Recipes", ["name", "description"], list(self.recipes.items())),
             Table("Protocols", ["name", "experiment"], list(self.protocols.items())),
         ]
-        return [each for each in tables if each.rows]
+        return [each for each in tables if each.rows] + ([runs_table(self.runs)] if self.runs else [])
 
     def notes(self) -> list[str]:
         return [f"try: isopix sample {name}" for name in [*self.models][:1]]
 
 
-What = Annotated[Literal["models", "recipes", "protocols"] | None, "What to list. By default, all three."]
+Kind = Literal["models", "recipes", "protocols", "runs"]
+What = Annotated[Kind | None, "What to list. By default, models, recipes and protocols."]
+Folder = Annotated[Path | None, "Folder of runs."]
 
 
 @verb(command="list")
-def list_models(what: What = None) -> Listing:
-    """List the models that come with isopix, the recipes, and the protocols of `isopix reproduce`.
+def list_models(what: What = None, folder: Folder = None) -> Listing:
+    """List models that come with isopix, recipes, protocols of `isopix reproduce`, or the runs in a folder.
 
     Commands accept the name of a model in place of a run folder. Test losses are in nats per predicted code,
     probes are the test accuracy of a linear probe, with the best baseline of each in parentheses. Recipes are
-    by paper, smallest first, large families as one name pattern.
+    by paper, smallest first, large families as one name pattern. Runs have the settings in which they differ.
 
     Example: isopix list recipes
     """
     from isopix.core.config import from_dict
     from isopix.recipes import registry
+    from isopix.reporting.page import read_runs
+    from isopix.reporting.run_record import NUMBERS
+    from isopix.reporting.summary import run_rows
     from isopix.runs.load import shipped_models
     from isopix.storage.atomic import read_json
+    from isopix.storage.run_folder import RunFolder, runs_in
     from isopix.studies.papers.protocol import protocols
 
+    if (what == "runs") is not (folder is not None):
+        raise ValueError("`runs` are those in a folder, as in: isopix list runs FOLDER")
+    if folder is not None:
+        runs = [RunFolder.open(each) for each in runs_in(folder)]
+        if not runs:
+            raise ValueError(f"no run in {folder}; give a folder of runs")
+        return Listing(runs=run_rows(read_runs(runs, NUMBERS)))
     files = {name: folder / "model.json" for name, folder in shipped_models().items()}
     found: dict[str, Any] = {
         "models": {name: from_dict(ShippedModel, read_json(file)) for name, file in files.items()},

@@ -11,14 +11,14 @@ from isopix.core.choices import EXAMINED_IMAGES, Count, SplitName
 from isopix.core.text import count_of, printable
 from isopix.core.verb import verb
 from isopix.data.results import DataResult
-from isopix.verbs.options import DATASETS, DataLike, DataSettings, Limit, PathLike, Seed
+from isopix.verbs.options import DATASETS, DataLike, DataSettings, Limit, PathLike, Seed, Stored
 
 if TYPE_CHECKING:
     from isopix.codecs.palette_spec import PaletteFile
     from isopix.data.dataset import ImageDataset
     from isopix.data.survey import Survey
 
-Source = Annotated[PathLike, f"Dataset: {DATASETS}."]
+Source = Annotated[PathLike, Stored, f"Dataset: {DATASETS}."]
 Out = Annotated[Path | None, "Folder of the pictures and lists. By default, nothing is written."]
 Examined = Annotated[Count, "Examine up to N images of each split, evenly spaced."]
 
@@ -93,7 +93,9 @@ EXAMPLES, SIZE = 10, (32, 32)  # images in the figure of quantized images, and t
 
 File = Annotated[Path, "Palette file, or array of shape (colors, 3) in a .npy or .npz file."]
 Colors = Annotated[Count | None, "Fit this many colors to the training images of --data, and write FILE."]
-Measured = Annotated[DataLike | None, "Dataset to measure the quantization error on, or to fit colors to."]
+Measured = Annotated[
+    DataLike | None, Stored, "Dataset to measure the quantization error on, or to fit colors to."
+]
 PaletteOut = Annotated[Path | None, "Palette file to write, ending in .npz; pictures are written next to it."]
 ValueRange = Annotated[
     tuple[float, float] | None,

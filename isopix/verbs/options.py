@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, runtime_checkable
 
 from cyclopts import Parameter
+from pydantic import BeforeValidator
 
 from isopix.core import choices
 from isopix.core.choices import Count as Positive
@@ -40,15 +41,25 @@ else:  # the same without torch: what has these attributes
         index: int | None
 
 
+def _stored(given: Any) -> Any:
+    """Return images in memory as the path of a file of the cache, and any other value as it is."""
+    if given is None or isinstance(given, str | os.PathLike | Dataset):
+        return given
+    from isopix.data.sources.memory import store_images
+
+    return store_images(given)
+
+
+Stored = BeforeValidator(_stored)
 PathLike = str | os.PathLike[str]
 RunFolderLike = Annotated[PathLike, "Run folder."]
 DataLike = PathLike | Dataset
 
 RunLike = Annotated[PathLike | Model, "Run folder, or a model that `isopix list models` lists."]
 DATASETS = f"{local_formats()}, or a name (digits, cifar10, ...)"
-OtherImages = Annotated[DataLike | None, f"Dataset instead of the run's own: {DATASETS}."]
-OtherLabeled = Annotated[DataLike | None, f"Labeled dataset instead of the run's own: {DATASETS}."]
-TrainingData = Annotated[PathLike | None, f"Dataset: {DATASETS}."]
+OtherImages = Annotated[DataLike | None, Stored, f"Dataset instead of the run's own: {DATASETS}."]
+OtherLabeled = Annotated[DataLike | None, Stored, f"Labeled dataset instead of the run's own: {DATASETS}."]
+TrainingData = Annotated[PathLike | None, Stored, f"Dataset: {DATASETS}."]
 PaletteFile = Annotated[
     PathLike | None, "Palette file, or .npy array of colors. By default, fitted to the training images."
 ]

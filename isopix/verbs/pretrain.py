@@ -1,4 +1,4 @@
-"""`isopix pretrain`, `resume`, `finetune` and `search-lr`: train a run."""
+"""`isopix pretrain`, `resume` and `finetune`: train a run."""
 
 import os
 import sys
@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from isopix.core.text import command_line
 from isopix.core.verb import verb
-from isopix.runs.results import LRSearchResult, TrainingResult
+from isopix.runs.results import TrainingResult
 from isopix.verbs.options import (
     DeviceLike,
     Limit,
@@ -61,20 +61,29 @@ def pretrain(
 ) -> TrainingResult:
     """Pre-train a recipe on images; creates a run folder.
 
-    Ctrl-C saves a checkpoint and prints the command that resumes the run.
+    Ctrl-C saves a checkpoint; the same command resumes the run. With lr=search the learning rate is chosen
+    first, by validation loss: 0.01, 0.003, 0.001 and so on until it rises (lr=search:0.01..0.00001).
 
     Example: isopix pretrain igpt.tiny --data photos/ --out runs/photos steps=300 depth=6
 
     Example: isopix pretrain --from runs/photos --out runs/longer steps=1000
     """
     from isopix.runs.resume import train_in_processes
+    from isopix.runs.series import lr_selection
     from isopix.runs.start import prepare_pretrain
 
     if isinstance(recipe, str) and "=" in recipe:
         settings, recipe = (recipe, *settings), None
+    settings, select = lr_selection(settings)
     options = {**run_options(data, limit, seed, palette), "probe_every": probe_every}
     start = prepare_pretrain(recipe, settings, weights=weights, file=file, options=options)
-    return trained(lambda: train_in_processes(start, out, device=device, loggers=logger), out, device, logger)
+    return trained(
+        lambda: train_in_processes(start, out, device=device, loggers=logger, select=select),
+        out,
+        device,
+        logger,
+        again=same_command() if select else "",
+    )
 
 
 @verb(parallel=True, slurm=True)
@@ -168,81 +177,29 @@ def finetune(
     """Fine-tune a run or a trained model to classify labeled images, or train a recipe from scratch.
 
     The weights with the best validation accuracy are kept and evaluated on the test set. Ctrl-C saves a
-    checkpoint and prints the command that resumes the run.
+    checkpoint; the same command resumes the run. With lr=search the learning rate is chosen first, by
+    validation accuracy.
 
     Example: isopix finetune runs/photos --data labeled/ --out runs/classes steps=500 lr=1e-4
     """
-    from isopix.runs.resume import train_in_processes
+    from isopix.runs.resume import check_selects_step, select_step, train_in_processes
+    from isopix.runs.series import lr_selection
     from isopix.runs.start import prepare_finetune
 
+    settings, select = lr_selection(settings)
+    if select and refit_on_validation:
+        raise ValueError("lr=search and refit_on_validation both select on validation; give one of the two")
     options = {**run_options(data, limit, seed), "data.labels_per_class": labels, "data.subset": subset}
     start = prepare_finetune(
         os.fspath(source), settings, file=file, options=options, from_scratch=from_scratch
     )
+    if refit_on_validation:
+        check_selects_step(start.recipe)
+        select = select_step
     return trained(
-        lambda: train_in_processes(start, out, device=device, loggers=logger, refit=refit_on_validation),
+        lambda: train_in_processes(start, out, device=device, loggers=logger, select=select),
         out,
         device,
         logger,
-        again=same_command() if refit_on_validation else "",
+        again=same_command() if select else "",
     )
-
-
-Searched = Annotated[
-    os.PathLike[str] | RecipeLike,
-    "Name from `isopix list recipes`, or run folder of a pre-trained network to fine-tune.",
-]
-SearchOut = Annotated[Path, "Folder of the search: new, empty, or that of the same search to resume."]
-MaxLR = Annotated[float, "Largest learning rate."]
-MinLR = Annotated[float, "Smallest learning rate to try."]
-Finetune = Annotated[bool, "Search for fine-tuning a recipe from scratch; run folders are always fine-tuned."]
-
-
-@verb(slurm=True)
-def search_lr(
-    source: Searched,
-    *settings: Settings,
-    out: SearchOut,
-    data: TrainingData = None,
-    palette: PaletteFile = None,
-    file: SettingsFile = None,
-    limit: Limit = None,
-    seed: RunSeed = None,
-    finetune: Finetune = False,
-    max_lr: MaxLR = 0.01,
-    min_lr: MinLR = 0.00001,
-    device: DeviceLike = "auto",
-) -> LRSearchResult:
-    """Search for the learning rate over a decreasing grid: 0.01, 0.003, 0.001, 0.0003 and so on.
-
-    Trains one trial per learning rate, until the validation loss (of fine-tuning a run folder, the accuracy)
-    is worse than before. Trials that diverge, or end no better than the unigram frequencies of the codes or
-    the majority class, have failed. Test images are not used. The same command resumes an interrupted search.
-
-    Example: isopix search-lr igpt.tiny --data photos/ --out runs/photos-lr steps=300
-    """
-    from isopix.core.device import select_device
-    from isopix.core.signals import Interrupted, with_resume_hint
-    from isopix.runs.load import shipped_models
-    from isopix.runs.series import lr_grid, require_no_lr, run_lr_search
-    from isopix.runs.start import prepare_finetune, prepare_pretrain
-
-    options = run_options(data, limit, seed, palette)
-    name = os.fspath(source) if isinstance(source, str | os.PathLike) else ""
-    tuned = bool(name) and (finetune or "/" in name or Path(name).exists() or name in shipped_models())
-    if finetune and not name:
-        raise ValueError("finetune=True needs a run folder or the name of a recipe")
-    tuning: dict[str, Any] = {"from_scratch": finetune} if tuned else {}
-    prepare: Any = prepare_finetune if tuned else prepare_pretrain
-    start = prepare(name or source, settings, file=file, options=options, **tuning)
-    require_no_lr(start.recipe, settings)
-    given = {"--data": data, "--palette": palette, "--file": file, "--limit": limit, "--seed": seed}
-    words: list[object] = ["finetune" if tuned else "pretrain", name, *settings]
-    words += [word for name, value in given.items() if value is not None for word in (name, value)]
-    command = tuple(map(str, words)) if name else ()
-    with with_resume_hint(out, same_command()):
-        rates = lr_grid(max_lr, min_lr)
-        result = run_lr_search(start, out, rates, device=select_device(device), words=command)
-    if not result.finished:
-        raise Interrupted(f"stopped and saved: {out}", result)
-    return result

@@ -23,7 +23,7 @@ from isopix.storage.result import Result
 from isopix.verbs.options import DeviceLike, OtherImages, PathLike, Seed, Settings
 from isopix.verbs.pretrain import same_command
 
-Runs = Annotated[PathLike, "Run folders, in the order of the report."]
+Runs = Annotated[PathLike, "Run folders or folders of runs, in the order of the report."]
 Out = Annotated[
     Path | None, "File to write. Default: report.html in the run folder, or next to the first of several."
 ]
@@ -39,10 +39,11 @@ def report(*runs: Runs, out: Out = None) -> ReportResult:
     from isopix.reporting.page import read_runs, report_page
     from isopix.reporting.summary import incomparable, summary_rows
     from isopix.storage.atomic import replace_file
+    from isopix.storage.run_folder import runs_in
 
     if not runs:
         raise ValueError("report needs at least one run, as in: isopix report runs/photos")
-    folders = [run_folder(run) for run in runs]
+    folders = [run_folder(each) for run in map(Path, runs) for each in runs_in(run) or [run]]
     default = folders[0].report if len(folders) == 1 else folders[0].path.parent / "report.html"
     path = out or default
     if path.is_dir():

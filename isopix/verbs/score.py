@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from isopix.pretrained.neighbors import ComparedImages
 
-Against = Annotated[DataLike | None, "Second dataset: AUROC of every score between the two datasets."]
+Against = Annotated[DataLike | None, options.Stored, "Second dataset: AUROC of each score between the two."]
 Out = Annotated[Path | None, "Folder of the results. Default: a folder of the run."]
 Maps = Annotated[NonNegative, "Number of least and of most likely images to draw with surprise maps."]
 Masks = Annotated[Count, "Number of random masks per image of a masked model."]
@@ -79,7 +79,9 @@ def score(
 
 
 SHOWN = 10  # of each list
-Asked = Annotated[DataLike | None, "Images, a file or a folder, of which to find the nearest."]
+Asked = Annotated[
+    DataLike | None, options.Stored, "Images, a file or a folder, of which to find the nearest."
+]
 Threshold = Annotated[
     Annotated[float, Range(above=0)] | None,
     "Pixel difference of duplicates, relative to their standard deviation. Default: 0.2, or less by the "
@@ -197,9 +199,9 @@ def analyze(
 ) -> AnalysisResult:
     """Analyze attention, position embeddings, filters and inductive biases of a run.
 
-    Attention distance, maps and rollout; similarity of position embeddings; PCA of the embedding; errors
-    under shifts and permutations. Results go to the run's `analysis` folder, from which `isopix report` shows
-    them.
+    Attention distance, maps and rollout; similarity of position embeddings; PCA of the embedding; PCA,
+    t-SNE and UMAP of features; errors under shifts and permutations. Results go to the run's `analysis`
+    folder, from which `isopix report` shows them.
 
     Example: isopix analyze runs/photos --limit 32 --position 8,8 --position 24,16
     """
@@ -211,15 +213,19 @@ def analyze(
     with open_run(run, device, writes="analysis") as (folder, model):
         loaded = model.loaded
         source, chosen = select_split(loaded, data, split, limit)
+        selected = getattr(source, chosen)
         given = AnalysisInput(
             loaded.network,
-            getattr(source, chosen).images[:limit],
+            selected.images[:limit],
             image_index=image,
             query_positions=tuple(map(_position, position)),
             renormalize=renormalize,
             causal=loaded.recipe.objective.causal,
             seed=loaded.recipe.train.seed,
             untrained=loaded.untrained,
+            layer=default_layer(run, model),
+            pool=model.pool,
+            labels=tuple(source.labels_of(selected)[:limit]),
         )
         about = {"step": loaded.step, "data": source.name, "split": chosen}
         result = analyze_network(given, only, about)

@@ -21,12 +21,12 @@ from tests.trained import CPU, StopAt, logged, resume, train
 __all__ = ["copy_of", "pristine", "unchecked"]
 
 QUICK = " ".join(TINY)
-SEARCH = f"search-lr igpt.digits {QUICK} --max-lr 0.01 --min-lr 0.01 --out out"
+SEARCH = f"pretrain igpt.digits {QUICK} lr=search:0.01..0.01 --out out"
 LOCKED = {  # commands, and the folder and the lock that another process holds
     "resume ar": ("ar", LOCK_FILE),
     f"pretrain igpt.digits {QUICK} --out out": ("out", LOCK_FILE),
     f"finetune ar {QUICK} --out out": ("out", LOCK_FILE),
-    SEARCH: ("out", FOLDER_LOCK),
+    SEARCH: ("out/selection", FOLDER_LOCK),
     f"reproduce igpt.figure2 --data digits --out out {QUICK}": ("out", FOLDER_LOCK),
     "reproduce isotropic.study --data digits --trials conv-pix2vec-1 --seeds 1 --out out": ("out", LOCK_FILE),
     "probe ar --labels 1 --subsets 1 --method ridge --finetune-steps 1": ("ar/low-data/*", FOLDER_LOCK),
@@ -58,7 +58,7 @@ def test_a_folder_in_use_is_refused_and_left_as_it_is(
     if where.endswith("*"):
         run(words, monkeypatch)
         [where] = [str(each) for each in Path().glob(where) if each.is_dir()]
-    Path(where).mkdir(exist_ok=True)
+    Path(where).mkdir(parents=True, exist_ok=True)
     with exclusive_lock(Path(where), "folder", name=name):
         before = contents(tmp_path)
         with pytest.raises(SystemExit):

@@ -52,7 +52,6 @@ CALLS = {  # what all calls of a verb have
     "reconstruct": "bert --count 4",
     "sample": "ar --count 2",
     "score": "bert --limit 8 --masks 2 --maps 1",
-    "search-lr": f"igpt.digits {QUICK} --max-lr 0.01 --min-lr 0.003 steps=60 evaluate_every=30",
 }
 FEW_LABELS = "ar --limit 40 --method ridge --labels 2 --subsets 2"
 OWN_CALLS = {
@@ -68,15 +67,15 @@ LIMIT = 30
 # Another value of each option, whatever the verb.
 OTHERS = f"""
 --against other.npz; --colors 5; --concat 2; --count 3; --data other.npz; --devices 2xA100; --each 1;
---features residual; --file settings.json; --finetune; --finetune-steps 1; --from ar; --from-scratch;
---image 1; --iterations 2; --labels 3; --layer 2; --limit {LIMIT}; --maps 2; --mask random:0.5;
---mask-ensemble 3; --masks 3; --max-lr 0.003; --method lbfgs; --mfu 0.3; --min-lr 0.01; --nearest;
---no-start-token; --num-neighbors 2; --num-resamples 20; --only attention_rollout; --order random;
---palette palette.npz; --pictures 1; --pool flatten; --position 1,1; --precision bf16; --price 2;
---probe-every 1; --refit-on-validation; --rows 3; --seed 5; --select cross-validation; --size 12 12;
---split train; --subset 1; --subsets 3; --temperature 0.5; --threshold 0.5; --top-k 2; --top-p 0.3
+--features residual; --file settings.json; --finetune-steps 1; --from ar; --from-scratch; --image 1;
+--iterations 2; --labels 3; --layer 2; --limit {LIMIT}; --maps 2; --mask random:0.5; --mask-ensemble 3;
+--masks 3; --method lbfgs; --mfu 0.3; --nearest; --no-start-token; --num-neighbors 2; --num-resamples 20;
+--only attention_rollout; --order random; --palette palette.npz; --pictures 1; --pool flatten;
+--position 1,1; --precision bf16; --price 2; --probe-every 1; --refit-on-validation; --rows 3; --seed 5;
+--select cross-validation; --size 12 12; --split train; --subset 1; --subsets 3; --temperature 0.5;
+--threshold 0.5; --top-k 2; --top-p 0.3
 """
-# Where it runs, is written or logged to; attention with a class token; labels of tables, queries (unit tests).
+# Where it runs, is written or logged to; a class token's attention; labels of tables, queries (unit tests).
 NOT_TRIED = {
     "--compile",
     "--device",
@@ -219,16 +218,15 @@ def test_another_value_changes_the_result(
     )
     result = call(words_of(verb, name, VALUES[name]), monkeypatch)
     assert outcome(result) != BASES[key][0]
-    check_golden("options", f"{verb} {name}", shown(result), BASES[key][2])
+    if name != "--precision":  # the processor decides how products of bf16 are rounded
+        check_golden("options", f"{verb} {name}", shown(result), BASES[key][2])
     if result.path is not None and result.path.is_file():
         assert result.path != BASES[key][1], "one replaces the other"
-    if verb == "search-lr" and name in ("--data", "--file", "--limit", "--palette", "--seed"):
-        assert " ".join(VALUES[name]) in result.record()["command"]
     if name not in ("--limit", "--data"):
         return
     of_training = {60} if verb in ("neighbors", "score") else set()
     assert name == "--data" or limits <= {LIMIT, *of_training}
-    if verb in ("data", "finetune", "predict", "pretrain", "search-lr"):
+    if verb in ("data", "finetune", "predict", "pretrain"):
         return
     arguments = result.call["arguments"]
     loaded = dataset.load_dataset(dataset.DataConfig(source="other.npz", rows=8, cols=8))

@@ -64,7 +64,6 @@ CALLS = {
     "resume": "ar",
     "sample": "ar -n 2 --nearest",
     "score": "ar --limit 10 --against digits --maps 1",
-    "search-lr": f"igpt.digits --out searched {QUICK} --max-lr 0.01 --min-lr 0.01",
     "show": "igpt.digits depth=6",
 }
 OPTIONS = [  # of commands whose options `test_options` does not change

@@ -22,9 +22,8 @@ COMMANDS = {
     "masked": ["pretrain", "igpt.digits_bert", *SMALL],
     "convolutional": ["pretrain", "isotropic.translated_digits-conv-pix2vec-3", *SMALL],
     "finetune": ["finetune", "base", *SMALL[2:]],
-    "search-lr": ["search-lr", "igpt.digits", "--max-lr", "0.003", "--min-lr", "0.001", *SMALL],
+    "lr=search": ["pretrain", "igpt.digits", "lr=search:0.003..0.001", *SMALL],
 }
-RESUMED = ("pretrain", "finetune")  # by `resume`, too; all by the same command
 # Signals, and the exit codes after them: 130 is that of Ctrl-C before there is a run.
 STOPS = {each: {75} for each in (signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)}
 STOPS |= {signal.SIGKILL: {-signal.SIGKILL}, signal.SIGINT: {75, 130}}
@@ -52,14 +51,14 @@ class Campaign:
     @property
     def ends(self) -> tuple[int, ...]:
         """The exit codes of a command that has ended; the short search finds no learning rate."""
-        return (0, 1) if self.kind == "search-lr" else (0,)
+        return (0, 1) if self.kind == "lr=search" else (0,)
 
     @property
     def out(self) -> Path:
         return self.one.folder / f"{self.kind}-{self.seed}-{self.number}"
 
     def command(self) -> list[str]:
-        if self.words[0] in RESUMED and self.out.exists() and self.chance.random() < 0.5:
+        if (self.out / "recipe.json").exists() and self.chance.random() < 0.5:
             return ["resume", self.out.name]
         return [*self.words, "--out", self.out.name]
 
@@ -105,7 +104,7 @@ class Campaign:
         self.count["inside a save"] += any(self.out.glob("**/checkpoints/.tmp-step-*")) or any(hidden)
         runs = [path.parent for path in self.out.glob("**/checkpoints")]
         self.count["before step 1"] += max(map(logged_step, runs), default=0) == 0
-        if self.words[0] in RESUMED:
+        if self.kind != "lr=search":
             assert not self.out.exists() or newest_step(self.out) >= 0, "a run folder that cannot be resumed"
         for run in runs:
             step = newest_step(run)

@@ -30,7 +30,7 @@ BLOCK = re.compile(r"```(console|python)\n(.*?)```", re.DOTALL)
 CODE = re.compile(r"```\w+\n.*?```", re.DOTALL)
 # The folders that commands and functions write, and that must not exist.
 OUTPUT = re.compile(
-    r"isopix (?:pretrain|finetune|search-lr) (?:[^\n]|\\\n)*?--out (\S+)|isopix import \S+ (\S+)"
+    r"isopix (?:pretrain|finetune) (?:[^\n]|\\\n)*?--out (\S+)|isopix import \S+ (\S+)"
     r"|\bout=\"(\S+?)\"|(?:to_huggingface|save)\(\w+, \"(\S+?)\""
 )
 # Of commands that train: as written, then these settings, the last of which count.

@@ -69,8 +69,10 @@ REFUSED = [
     "compare tuned --baseline none",
     # Searches, studies and protocols.
     "reproduce igpt.figure2 --data digits --out mine",
-    "search-lr igpt.digits --out r lr=0.1",
-    "search-lr igpt.digits --out r data.holdout=0",
+    "search-lr igpt.digits --out r",
+    f"{NEW} lr=search:0.1",
+    f"{NEW} lr=search data.holdout=0",
+    "finetune ar lr=search --refit-on-validation --out r",
     f"{STUDY} --trials axial-*",
     f"{STUDY} --trials conv-pix2vec-1 --data digits data.holdout=0",
     f"{STUDY} --report-only",

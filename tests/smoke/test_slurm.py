@@ -119,14 +119,12 @@ def test_a_folder_that_is_taken_is_refused_before_submission(isopix: Run) -> Non
     for words in (
         ["pretrain", "igpt.digits"],
         ["finetune", "igpt.digits-trained"],
-        ["search-lr", "igpt.digits"],
+        ["pretrain", "igpt.digits", "lr=search"],
     ):
         code, _, err = isopix(*words, "data.source=digits", "--out", "taken", *LOCAL)
         assert (code, "folder taken is not empty" in err) == (2, True), err
     code, _, err = isopix("resume", "nowhere", *LOCAL)
     assert (code, err) == (2, "isopix: no folder nowhere\n")
-    code, _, err = isopix("search-lr", *SETTINGS, "--out", "lr", *LOCAL, "tasks_per_node=2")
-    assert (code, "this command runs in one process, not in 2" in err) == (2, True)
 
 
 def test_without_slurm_the_error_is_one_line(isopix: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,6 @@
-"""`isopix search-lr` and `isopix reproduce`, at a micro scale."""
+"""`lr=search` and `isopix reproduce`, at a micro scale."""
 
 import json
-import shlex
 import signal
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from isopix.studies.inductive_bias import study
 from isopix.studies.inductive_bias.results import StudyResult
 from isopix.studies.papers.protocol import Setup
 from tests.smoke.conftest import Run, done
+from tests.trained import different_weights
 from tests.unit.studies.papers.fakes import TABLES
 
 WORDS = ["width=8", "batch_size=16", "data.rows=8", "data.cols=8", "data.limit=150", "log_every=2", "steps=8"]
@@ -80,18 +80,15 @@ def test_a_stopped_study_saves_and_the_same_command_resumes_it(workplace: Path, 
 
 
 SEARCH = ["depth=1", "width=16", "steps=24", "batch_size=16", "log_every=1", "evaluate_images=40"]
-LR_RANGE = ["--max-lr", "3", "--min-lr", "0.01"]
 
 
-def test_the_suggested_command_of_a_search_runs(isopix: Run) -> None:
-    words = ["search-lr", "igpt.digits", "--out", "lr", "--limit", "90", *SEARCH, *LR_RANGE]
-    out = done(isopix(*words))
+def test_a_search_for_the_learning_rate_trains_with_the_best_one(isopix: Run) -> None:
+    words = ["pretrain", "igpt.digits", "--limit", "90", *SEARCH]
+    out = done(isopix(*words, "lr=search:3..0.01", "--out", "lr"))
     assert "diverged at step" in out
-    (line,) = [line for line in out.splitlines() if line.startswith("pretrain with: ")]
-    found = json.loads(done(isopix(*words, "--json")))
-    assert line == f"pretrain with: {found['command']}"
-    assert f"lr={found['best_lr']}" in line
-    done(isopix(*shlex.split(found["command"])[1:], "steps=2"))
+    [best] = [line.split()[-1] for line in out.splitlines() if line.startswith("best learning rate: ")]
+    done(isopix(*words, f"lr={best}", "--out", "alone"))
+    assert different_weights(Path("lr"), Path("alone")) == []
 
 
 TINY = ["depth=1", "width=16", "steps=4", "batch_size=8", "evaluate_images=20", "num_test_images=20"]

@@ -108,8 +108,12 @@ def _split(table: ColumnTable, columns: Columns) -> SourceSplit:
         for structs in table.values(columns.image, start, stop):
             yield from _images(structs, table)
 
+    def image_name(i: int) -> str:
+        image = next(read_range(i, i + 1)) if table.has_files else None
+        return str(image) if isinstance(image, Path) else f"{table.path} row {i}"
+
     labels = None if columns.label is None else _labels(table, columns.label)
-    return SourceSplit(table.num_rows, read_range, lambda i: f"{table.path} row {i}", labels)
+    return SourceSplit(table.num_rows, read_range, image_name, labels)
 
 
 def _labels(table: ColumnTable, column: str) -> NDArray[Any]:

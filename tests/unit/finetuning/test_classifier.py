@@ -1,11 +1,13 @@
 """The joint loss of fine-tuning is the weighted sum of its two losses, each with its gradient."""
 
+import numpy as np
 import pytest
 import torch
+from sklearn.utils.class_weight import compute_class_weight
 from torch.nn import functional as F
 
 from isopix.core.random import generator
-from isopix.finetuning.classifier import FineTuneConfig, FineTuneModel, LabeledBatch
+from isopix.finetuning.classifier import FineTuneConfig, FineTuneModel, FineTuneTask, LabeledBatch
 from isopix.model.masking import DropMaskingSpec
 from isopix.recipes.recipe import Recipe
 from tests.laws import cases
@@ -163,3 +165,20 @@ def test_settings_that_do_not_go_with_the_network_are_refused(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         finetune_model(recipe, **settings)
+
+
+def test_balanced_class_weights_are_scikit_learns_and_pytorchs_loss_in_training_alone() -> None:
+    labels = torch.tensor([0, 0, 0, 1, 1, 3])
+    made = finetune_model(AR, class_weights="balanced", generative_weight=0.0)
+    weights = made.settings.weights_of_classes(labels, CLASSES)
+    present = np.unique(labels.numpy())
+    theirs = compute_class_weight("balanced", classes=present, y=labels.numpy())
+    np.testing.assert_allclose(weights[present], theirs)
+    task, images = FineTuneTask(made, labels=labels), cases.images(AR, 6)
+    labeled = task.make_batch(images, labels, generator(0, "lesson"))
+    logits = made.predict(labeled.batch.inputs)
+    losses = F.cross_entropy(logits, labels, weight=weights.float(), reduction="none")
+    torch.testing.assert_close(task.losses(labeled)["class_nats"], losses.mean())
+    evaluated = task.evaluate(images, labels, generator(0, "lesson"))["class_nats"]
+    torch.testing.assert_close(evaluated, F.cross_entropy(logits, labels))
+    assert FineTuneConfig().weights_of_classes(labels, CLASSES) is None

@@ -60,11 +60,11 @@ def test_a_program_of_a_fine_tuned_run_gives_its_logits(copy_of: Copy, tmp_path:
 def test_a_program_that_differs_from_the_model_is_not_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Shifted(program.FeatureProgram):
+    class Shifted(program.Program):
         def forward(self, images: torch.Tensor) -> torch.Tensor:
             return super().forward(images) + 0.01
 
-    monkeypatch.setattr(program, "FeatureProgram", Shifted)
+    monkeypatch.setattr(program, "Program", Shifted)
     export = partial(isopix.export, format="torch")
     line = refusal(export, model(CAUSAL), tmp_path / "program.pt2", kind=RuntimeError)
     assert "differs from the model by up to 0.01" in line

@@ -136,7 +136,7 @@ TAKEN = "expected uint8 images [B 3 H W], [B H W 3], [3 H W], [H W 3] or [H W], 
 REFUSED: dict[str, tuple[Any, str]] = {
     "floats": (
         torch.zeros(1, 3, 4, 7),
-        f"{TAKEN}integer codes [B 28 Q]; got torch.float32 of shape [3, 4, 7]",
+        f"{TAKEN}integer codes [B N Q]; got torch.float32 of shape [3, 4, 7]",
     ),
     "five channels": (torch.zeros(5, 9, 9, dtype=torch.uint8), "uint8 of shape [5, 9, 9]"),
     "too few codes": (torch.zeros(2, 27, dtype=torch.long), "int64 of shape [2, 27]"),

@@ -2,7 +2,6 @@
 
 import json
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,9 +12,9 @@ from isopix.data.dataset import load_dataset
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.runs import series
-from isopix.runs.results import LRSearchResult, LRTrial
-from isopix.runs.resume import SETTINGS, folder_of_runs
-from isopix.runs.series import check_trial, lr_grid, run_lr_search, trial_folder
+from isopix.runs.results import LRSearchResult, LRTrial, TrainingResult
+from isopix.runs.resume import SETTINGS, ObserverFor, folder_of_runs
+from isopix.runs.series import check_trial, lr_grid, lr_selection, run_lr_search, trial_folder
 from isopix.runs.start import TrainingStart
 from isopix.runs.training_log import RunObserver
 from isopix.storage import log
@@ -34,14 +33,14 @@ class ObserverFactory:
     def __init__(self, steps: int = 10**6):
         self.stop, self.started = StopAt(steps), list[float]()
 
-    def __call__(self, title: str) -> RunObserver:
-        self.started.append(float(title.split("lr ")[1].split(",", maxsplit=1)[0]))
+    def __call__(self, recipe: Recipe) -> RunObserver:
+        self.started.append(recipe.train.optimizer.lr)
         return RunObserver(stop=self.stop)
 
 
 def search(
     out: Path,
-    observer_for: Callable[[str], RunObserver] = RunObserver,
+    observer_for: ObserverFor = lambda recipe: RunObserver(),
     recipe: Recipe = RECIPE,
     lrs: tuple[float, ...] = LRS,
 ) -> LRSearchResult:
@@ -60,9 +59,10 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> LRSearchResult:
 def test_the_learning_rates_are_the_papers_after_any_first_one() -> None:
     assert lr_grid(0.01, 0.0003) == (0.01, 0.003, 0.001, 0.0003)
     assert lr_grid(0.02, 0.001) == (0.02, 0.01, 0.003, 0.001)
-    for first, last in [(0.001, 0.01), (0.01, 0.0), (math.inf, 1.0), (math.nan, 1.0)]:
-        with pytest.raises(ValueError, match="learning rates from"):
-            lr_grid(first, last)
+    for given in ["0.001..0.01", "0.01..0.0", "inf..1", "nan..1", "0.1", "1..0.1..0.01", "a..b"]:
+        with pytest.raises(ValueError, match=f"to search are {given}; allowed: LARGEST..SMALLEST"):
+            lr_selection([f"lr=search:{given}"])
+    assert lr_selection(["lr=search", "depth=1", "optimizer.lr=0.1"])[1] is None  # the last one counts
 
 
 @pytest.mark.parametrize(
@@ -142,18 +142,24 @@ def accuracies(run: Path) -> dict[int, float]:
 def test_a_search_for_fine_tuning_selects_by_validation_accuracy_and_resumes(tmp_path: Path) -> None:
     train("igpt.digits", tmp_path / "pre", *SMALL, "steps=2", "num_test_images=10")
     words = ["steps=60", "evaluate_every=10", "batch_size=32", "generative_weight=0"]
-    arguments = {"out": tmp_path / "lr", "max_lr": 0.03, "min_lr": 0.01, "device": "cpu"}
-    found = isopix.search_lr(tmp_path / "pre", *words, **arguments)
+
+    def finetune(*words: str, out: str = "lr") -> TrainingResult:
+        return isopix.finetune(tmp_path / "pre", *words, out=tmp_path / out, device="cpu")
+
+    words.append("lr=search:0.03..0.01")
+    run = finetune(*words)
+    found = run.lr_search
     assert [trial.lr for trial in found.trials] == [0.03, 0.01]
     for trial in found.trials:
-        seen = accuracies(trial_folder(tmp_path / "lr", trial.lr))
+        seen = accuracies(trial_folder(tmp_path / "lr/selection", trial.lr))
         assert trial.accuracy == max(seen.values()) == seen[trial.step]
     assert found.best == max(found.trials, key=lambda trial: trial.accuracy)
-    isopix.finetune(tmp_path / "pre", *words, "lr=0.01", out=tmp_path / "alone", device="cpu")
+    assert run.run.recipe.train.optimizer.lr == found.best_lr
+    finetune(*words[:-1], "lr=0.01", out="alone")
     assert accuracies(tmp_path / "alone") == seen, "the second did not start from the weights of the run"
-    assert isopix.search_lr(tmp_path / "pre", *words, **arguments).trials == found.trials
+    assert finetune(*words).lr_search.trials == found.trials
     with pytest.raises(ValueError, match="generative_weight=0"):
-        isopix.search_lr(tmp_path / "pre", *words[:-1], **arguments)
+        finetune(*words[:-2], words[-1])
 
 
 @pytest.mark.parametrize(("share", "status"), [(0.995, "failed"), (0.985, "completed")])

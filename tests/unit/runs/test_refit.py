@@ -9,7 +9,7 @@ import pytest
 
 import isopix
 from isopix.runs.load import load_run
-from isopix.runs.resume import finetune_and_refit
+from isopix.runs.resume import check_selects_step, select_step, train_selected
 from isopix.runs.start import prepare_finetune
 from isopix.runs.state import RunStatus
 from isopix.runs.training_log import RunObserver
@@ -31,7 +31,8 @@ def pretrained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def refit(source: object, out: Path, *words: str, observer: RunObserver = SILENT) -> RunStatus:
     start = prepare_finetune(str(source), [*WORDS, *words])
-    return finetune_and_refit(start, out, device=CPU, observer_for=lambda recipe: observer)
+    check_selects_step(start.recipe)
+    return train_selected(select_step, start, out, CPU, lambda recipe: observer)
 
 
 @pytest.fixture(scope="module")

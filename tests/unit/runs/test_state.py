@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import shutil
 from collections.abc import Callable
 from functools import partial
@@ -16,6 +17,7 @@ from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import find_checkpoint, load_run
 from isopix.runs.training_log import RunObserver, decoder_fits, unigram_nats
+from isopix.storage.cache import default_cache
 from isopix.storage.checkpoint import load_checkpoint, save_checkpoint
 from isopix.storage.provenance import with_provenance
 from isopix.storage.run_folder import RunFolder
@@ -123,11 +125,39 @@ def hashed(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+@pytest.mark.parametrize("changed", [None, "content", "path", "note", "owner"])
+def test_a_run_loads_a_plugin_that_its_user_has_trained_with_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: str | None
+) -> None:
+    """Neither a changed file, nor a copy that a stranger's record may have, nor what another user noted."""
+    plugin = tmp_path / EXAMPLE.name
+    with restored_registry():
+        train(my_recipe(tmp_path), tmp_path / "run", observer=RunObserver(stop=StopAt(4)))
+    if changed == "content":
+        plugin.write_text(plugin.read_text() + "# changed")
+    if changed == "path":
+        copy = str(plugin.rename(tmp_path / "copy.py"))
+        rewrite(tmp_path / "run", lambda found: found.records["environment"]["plugins"][0].update(path=copy))
+    if changed == "note":
+        shutil.rmtree(default_cache() / "plugins")
+    if changed == "owner":
+        monkeypatch.setattr(os, "getuid", lambda: -1)
+    with restored_registry():
+        monkeypatch.setattr(parts, "_PLUGINS", {})
+        parts._KINDS["evaluator"].pop("code_accuracy", None)
+        if changed:
+            with pytest.raises(ValueError, match="this run uses evaluator code_accuracy of plugin"):
+                load_run(tmp_path / "run", device=CPU)
+        else:
+            assert load_run(tmp_path / "run", device=CPU).warnings == ()
+
+
 def test_a_run_needs_its_plugin_and_with_a_corrected_one_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both hashes are in the log, the new one in new checkpoints and in results, the old one in the run's."""
     train(my_recipe(tmp_path), tmp_path / "run", observer=RunObserver(stop=StopAt(4)))
+    shutil.rmtree(default_cache() / "plugins")
     with restored_registry():
         monkeypatch.setattr(parts, "_PLUGINS", {})
         message = r"this run uses evaluator code_accuracy of plugin .*evaluator.py \(SHA-256 "

@@ -39,8 +39,8 @@ def test_a_missing_folder_like_a_hub_name_is_neither(tmp_path: Path, monkeypatch
         (tmp_path / "runs" / name / "recipe.json").touch()
     assert refusal(isopix.load, "runs/dog") == "no folder runs/dog; did you mean runs/cats or runs/cats-2?"
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)  # cannot be imported
-    tuned = (partial(isopix.finetune, out="x"), partial(isopix.search_lr, out="x"))
-    calls = (isopix.load, isopix.Run, isopix.probe, isopix.resume, isopix.report, isopix.compare, *tuned)
+    finetune = partial(isopix.finetune, out="x")
+    calls = (isopix.load, isopix.Run, isopix.probe, isopix.resume, isopix.report, isopix.compare, finetune)
     for call in calls:
         assert refusal(call, "runs/cat") == "no folder runs/cat; did you mean runs/cats?"
 

@@ -2,17 +2,21 @@
 
 import signal
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from isopix.core.signals import Interrupted, StopRequest
 from isopix.probing.config import ProbeConfig
+from isopix.recipes import igpt
+from isopix.reporting.results import RunRow
 from isopix.verbs import report as demo_verb
+from isopix.verbs.catalog import list_models
 from isopix.verbs.report import demo, demo_folder, report
 from tests.golden.values import check_golden
 from tests.smoke.conftest import QUICK, quick_figures, quick_probes
-from tests.unit.reporting.cases import evidence, whole
+from tests.unit.reporting.cases import evidence, whole, words
 
 __all__ = ["quick_figures", "quick_probes"]
 
@@ -33,6 +37,20 @@ def test_the_report_of_several_runs_is_next_to_the_first_and_says_what_differs(t
     found = report(one.path, two.path, out=tmp_path / "new" / "page.html")
     assert found.warnings == ("these runs cannot be compared: probes differ in pool",)
     assert (tmp_path / "new" / "page.html").is_file()
+
+
+def test_the_runs_of_a_folder_are_listed_and_reported_with_the_settings_that_differ(tmp_path: Path) -> None:
+    for name, width in (("b", 32), ("a", 16)):
+        whole(tmp_path / "runs" / name, igpt.digits().updated(width=width))
+    (tmp_path / "runs" / "no run").mkdir()
+    listed = list_models("runs", tmp_path / "runs")
+    row = RunRow("a", 100, 1.8, evidence().accuracy, None, {"model.width": "16"})
+    assert listed.runs == (row, replace(row, name="b", settings={"model.width": "32"}))
+    page = words(report(tmp_path / "runs").path.read_text()).split()
+    assert "run step loss probe fine-tuned model.width a 100 1.800 50.0% 16 b" in " ".join(page)
+    for given in (("runs", None), ("runs", tmp_path / "runs" / "no run"), ("models", tmp_path / "runs")):
+        with pytest.raises(ValueError, match=r"runs FOLDER|no run in"):
+            list_models(*given)
 
 
 def test_a_folder_as_out_and_what_is_no_run_are_refused(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Training through its verbs: pretrain, resume, finetune, search_lr."""
+"""Training through its verbs: pretrain, resume, finetune."""
 
 import signal
 from pathlib import Path
@@ -93,13 +93,13 @@ def test_the_settings_of_a_call_are_those_before_the_codec_was_fitted(tmp_path: 
     assert f"has model.codec.num_colors=100, not {fitted}; " in refusal(pretrain, fitted)
 
 
-@pytest.mark.parametrize("name", ["pretrain", "finetune", "search-lr"])
-def test_a_job_is_checked_and_not_begun(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(("name", "lr"), [("pretrain", "0.1"), ("finetune", "0.1"), ("pretrain", "search")])
+def test_a_job_is_checked_and_not_begun(tmp_path: Path, name: str, lr: str) -> None:
     verb = VERBS[name]
     assert verb.slurm
 
     def call(*words: str) -> Any:
-        return verb.function("igpt.digits_bert", *words, out=tmp_path / "run", limit=LIMIT, **CPU)
+        return verb.function("igpt.digits_bert", *words, f"lr={lr}", out=tmp_path / "run", limit=LIMIT, **CPU)
 
     check_job(lambda: call("batch_size=8"), 4)
     assert list(tmp_path.iterdir()) == []
