@@ -3,7 +3,7 @@
 import abc
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, sqrt
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -19,6 +19,7 @@ from isopix.core.types import Images
 from isopix.data.splits import Indices, Split
 from isopix.data.store import FileImages
 
+NUM_DRAWS = 10  # of a box, of which the first that fits is taken
 Lengths = Float[Tensor, " B"]
 
 
@@ -97,18 +98,46 @@ class ScaleCrop(AugmentationSpec):
         return ceil(2 * max(rows, cols) * self.max_side / self.crop)
 
     def sample(self, split: Split, indices: Indices, generator: torch.Generator) -> Images:
-        assert split.full_resolution is not None, "the split was loaded for another augmentation"
         sides = torch.randint(self.min_side, self.max_side + 1, (len(indices),), generator=generator)
         rows, cols = split.images.shape[2:]
+        assert split.full_resolution is not None, "the split was loaded for another augmentation"
         full = split.full_resolution.select(indices)
         boxes = random_boxes(full, rows, cols, scale=self.crop / sides, generator=generator)
-        average = average_each if full.device.type == "cpu" else average_together
-        images = average(full, boxes, rows, cols)
+        images = average_boxes(full, boxes, rows, cols)
         return pad_crop_flip(images, pad=0, flip=self.flip, generator=generator) if self.flip else images
 
     def label(self) -> str:
         crop = f"scale to {self.min_side}–{self.max_side}, random crop of {self.crop}"
         return f"{crop}, flip with probability {self.flip:g}"
+
+
+@register("inception_crop", "Inception crop")
+class InceptionCrop(AugmentationSpec):
+    """A random box of the image, area-averaged to the inputs, then a horizontal flip (Szegedy et al. 2015,
+    section 6; torchvision's `RandomResizedCrop`).
+
+    Its area is `min_area` to all of that of the image, uniform; its aspect ratio that of the inputs times
+    1/`max_ratio` to `max_ratio`, uniform in its logarithm. Of ten draws the first that fits is taken; without
+    one, the largest box of the first aspect ratio.
+    """
+
+    min_area: Annotated[float, Range(above=0, high=1)] = 0.08
+    """Smallest area of the box, as a fraction of that of the image."""
+    max_ratio: Annotated[float, Range(low=1)] = 4 / 3
+    """Largest ratio of width to height, for square inputs."""
+    flip: Probability = 0.5
+    """Probability of a horizontal flip."""
+
+    def source_side(self, rows: int, cols: int) -> int:
+        return ceil(max(rows, cols) / sqrt(self.min_area))
+
+    def sample(self, split: Split, indices: Indices, generator: torch.Generator) -> Images:
+        rows, cols = split.images.shape[2:]
+        assert split.full_resolution is not None, "the split was loaded for another augmentation"
+        full = split.full_resolution.select(indices)
+        boxes = resized_boxes(full, cols / rows, self.min_area, self.max_ratio, generator)
+        cut = average_boxes(full, boxes, rows, cols)
+        return pad_crop_flip(cut, pad=0, flip=self.flip, generator=generator)
 
 
 def pad_crop_flip(images: Images, *, pad: int, flip: float, generator: torch.Generator) -> Images:
@@ -159,6 +188,27 @@ def random_boxes(
     height, width = side * rows, side * cols
     top, left = (heights - height).clamp(min=0), (widths - width).clamp(min=0)  # rounded, it may be negative
     return CropBoxes(position[0] * top, position[1] * left, height, width)
+
+
+def resized_boxes(
+    full: FileImages, aspect: float, min_area: float, max_ratio: float, generator: torch.Generator
+) -> CropBoxes:
+    """Return the boxes of `InceptionCrop` for inputs of this ratio of width to height."""
+    heights, widths = full.heights.float(), full.widths.float()
+    area, ratio, top, left = torch.rand(4, NUM_DRAWS, len(heights), generator=generator)
+    area = (min_area + (1 - min_area) * area) * heights * widths
+    ratio = aspect * max_ratio ** (2 * ratio - 1)
+    height, largest = (area / ratio).sqrt(), torch.minimum(heights, widths / ratio)
+    first = (height <= largest).long().argmax(0, keepdim=True)
+    height, ratio = (each.gather(0, first)[0] for each in (torch.minimum(height, largest), ratio))
+    width = height * ratio
+    return CropBoxes(top[0] * (heights - height), left[0] * (widths - width), height, width)
+
+
+def average_boxes(full: FileImages, boxes: CropBoxes, rows: int, cols: int) -> Images:
+    """Average each box by area to rows x cols."""
+    average = average_each if full.device.type == "cpu" else average_together
+    return average(full, boxes, rows, cols)
 
 
 def average_together(full: FileImages, boxes: CropBoxes, rows: int, cols: int) -> Images:

@@ -1,19 +1,20 @@
 """The fine-tuned model and its settings: a class head on a pre-trained network, and the joint loss."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from isopix.core.choices import Count, Dropout, check_ranges
+from isopix.core.choices import Count, Dropout, Range, check_ranges
 from isopix.core.config import config
 from isopix.core.random import generator as seeded
 from isopix.core.types import Grid, Images, Labels, Mask, Scalar
 from isopix.data.patch_augment import PatchAugmentSpec
+from isopix.finetuning.mixing import LabeledBatch, mix
 from isopix.model.backbone import HiddenState
 from isopix.model.blocks.convolution import Bottleneck
 from isopix.model.heads import ClassHead, ClassLogits
@@ -44,6 +45,10 @@ class FineTuneConfig:
     """Dropout of this vector, in training."""
     label_smoothing: Dropout = 0.0
     """Label smoothing of the classes."""
+    mixup: Annotated[float, Range(low=0)] = 0.0
+    """Mixup of training images and labels, the parameter of its Beta distribution; 0: none."""
+    cutmix: Annotated[float, Range(low=0)] = 0.0
+    """CutMix, likewise; with both, half of the batches have it."""
     class_weights: Literal["balanced"] | None = None
     """Weights of the classes in L_CLF; balanced: all classes weigh equally, whatever their images."""
     patience: Count | None = 10
@@ -91,11 +96,6 @@ class FineTuneConfig:
         return len(labels) / ((counts > 0).sum() * counts.clamp(min=1))  # of a class without images unused
 
     @property
-    def early_stops(self) -> bool:
-        """Whether the weights with the best validation accuracy are selected."""
-        return self.has_class_loss and self.patience is not None
-
-    @property
     def loss_weights(self) -> dict[str, float]:
         """Weights of w L_GEN + L_CLF (iGPT section 2.3) by metric; a loss of weight 0 is not computed."""
         if self.generative_weight == "inf":
@@ -112,25 +112,6 @@ class FineTuneConfig:
     def has_class_loss(self) -> bool:
         """Whether L_CLF is part of the loss."""
         return "class_nats" in self.loss_weights
-
-
-class LabeledBatch(NamedTuple):
-    """The objective's batch, the classes of its images, a mask of their features, and weights in L_CLF."""
-
-    batch: TrainingBatch
-    labels: Labels
-    dropout_mask: Float[Tensor, "B D"]
-    weights: Float[Tensor, " B"]
-
-    def to(self, device: torch.device) -> "LabeledBatch":
-        batch, *rest = self
-        return LabeledBatch(batch.to(device), *(item.to(device, non_blocking=True) for item in rest))
-
-    def chunks(self, count: int) -> Iterator["LabeledBatch"]:
-        """Split the batch into `count` parts along images, of sizes that differ by one at most."""
-        batch, *rest = self
-        split = (item.tensor_split(count) for item in rest)
-        return (LabeledBatch(*items) for items in zip(batch.chunks(count), *split, strict=True))
 
 
 class FineTuneModel(nn.Module):
@@ -167,7 +148,8 @@ class FineTuneModel(nn.Module):
             keep = 1 - self.settings.dropout
             dropout_mask = (torch.rand(dropout_mask.shape, generator=generator) < keep).float() / keep
         batch = stem_inputs(batch, images, self.network, augment)
-        return LabeledBatch(batch, labels, dropout_mask, torch.full((len(images),), 1 / len(images)))
+        own, weights = torch.ones(len(images)), torch.full((len(images),), 1 / len(images))
+        return LabeledBatch(batch, labels, labels, own, dropout_mask, weights)
 
     def _make_batch(self, images: Images, generator: torch.Generator) -> TrainingBatch:
         if self.settings.mask_ratio != 0:
@@ -227,7 +209,11 @@ class FineTuneModel(nn.Module):
         return {"total_nats": sum(rest, first), **metrics}
 
     def _class_loss(self, logits: ClassLogits, labeled: LabeledBatch, smoothing: float = 0.0) -> Scalar:
-        losses = F.cross_entropy(logits, labeled.labels, reduction="none", label_smoothing=smoothing)
+        own, other = (
+            F.cross_entropy(logits, labels, reduction="none", label_smoothing=smoothing)
+            for labels in (labeled.labels, labeled.others)
+        )
+        losses = labeled.own * own + (1 - labeled.own) * other
         return (losses * labeled.weights).sum()
 
     def _states(self, batch: TrainingBatch) -> tuple[HiddenState, HiddenState | None]:
@@ -267,11 +253,16 @@ class FineTuneTask:
 
     def make_batch(self, images: Images, labels: Labels | None, generator: torch.Generator) -> LabeledBatch:
         assert labels is not None, "checked by require_labels"
-        augment = augment_patches(self.patch_augment, self.module.network, generator)
+        settings, network = self.module.settings, self.module.network
+        augment, own = augment_patches(self.patch_augment, network, generator), 1.0
+        if settings.mixup or settings.cutmix:
+            images, own = mix(images, settings.mixup, settings.cutmix, generator)
         batch = self.module.make_batch(images, labels, generator, augment)
+        batch = batch._replace(others=labels.flip(0), own=torch.full_like(batch.own, own))
         if self.class_weights is None:
             return batch
-        return batch._replace(weights=batch.weights * self.class_weights[labels])
+        first, second = own * self.class_weights[labels], (1 - own) * self.class_weights[batch.others]
+        return batch._replace(weights=batch.weights * (first + second), own=first / (first + second))
 
     def losses(self, batch: Batch) -> dict[str, Loss]:
         losses: dict[str, Loss] = self.module(batch)

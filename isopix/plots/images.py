@@ -33,6 +33,7 @@ MAX_FONT_SIZE, MIN_FONT_SIZE = 32, 15
 LABEL_SIZE, LABEL_HEIGHT = 20, 32  # pixels, of the text below a tile and of its line
 FONT = Path(mpl.get_data_path(), "fonts", "ttf", "DejaVuSans.ttf")  # most scripts; Pillow's has Latin only
 MAP_QUANTILE = 0.995  # of all nats, which has the brightest color: single pixels would leave the rest dark
+BAR_WIDTH = 256  # pixels, of the color bar of surprise maps
 MAP_OPACITY = 0.85  # of a surprise map over its image
 
 
@@ -101,8 +102,20 @@ def surprise_grid(columns: Sequence[MappedImages]) -> Image.Image:
     for each in columns:
         maps = overlay_maps(each.images, each.maps, top or 1.0, scale)
         groups.append(Group(each.caption, [enlarge(each.images, scale)], each.names))
-        groups.append(Group(f"0 to {top:.1f} nats", [maps], each.scores, "start"))
-    return image_grid(groups, blocks=blocks)
+        groups.append(Group("surprise", [maps], each.scores, "start"))
+    return _with_color_bar(image_grid(groups, blocks=blocks), top or 1.0)
+
+
+def _with_color_bar(grid: Image.Image, top: float) -> Image.Image:
+    """Return surprise maps above a bar of their colors, from 0 to `top` nats, over gray."""
+    gray, levels = torch.full((1, 3, 1, BAR_WIDTH), 128, dtype=torch.uint8), np.linspace(0, top, BAR_WIDTH)
+    [bar] = overlay_maps(gray, levels[None, None], top)
+    text, below = f"0 to {top:.1f} nats per pixel or more", grid.height + LABEL_HEIGHT // 2
+    image = Image.new("RGBA", (max(grid.width, 3 * BAR_WIDTH), below + LABEL_HEIGHT))
+    image.paste(grid)
+    image.paste(Image.fromarray(bar).resize((BAR_WIDTH, LABEL_HEIGHT)), (0, below))
+    write_text(ImageDraw.Draw(image), (BAR_WIDTH + GROUP_GUTTER, below + FRAME), text, image.width)
+    return image
 
 
 def overlay_maps(images: Images, maps: Maps, top: float, scale: int = 1) -> Tiles:

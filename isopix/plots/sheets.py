@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 from PIL import Image, ImageDraw
 
 from isopix.plots import style
@@ -17,6 +17,7 @@ FONT_SIZE, SMALL = 15, 12
 TOP = MARGIN + FONT_SIZE + 2 * GAP
 BACKGROUND, TEXT, MUTED = (255, 255, 255), (0x22, 0x25, 0x2A), (0x5A, 0x60, 0x68)
 MAX_BINS = 40
+WIDE_RANGE = 10  # of the largest to the smallest size, from which the axis is logarithmic
 
 
 class SheetLine(NamedTuple):
@@ -56,10 +57,17 @@ def plot_image_sizes(sizes: Mapping[tuple[int, int], int]) -> Figure:
         panels, ("Width", "Height"), style.COLORS, zip(*sizes, strict=True), strict=False
     ):
         low, high = min(values), max(values)
-        width = max(1, -(-(high - low + 1) // MAX_BINS))
-        edges = np.arange(low, high + width + 1, width) - 0.5
+        if high > WIDE_RANGE * low:
+            edges = np.geomspace(low - 0.5, high + 0.5, MAX_BINS)
+            axes.set_xscale("log")
+            axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            axes.xaxis.set_major_formatter(FuncFormatter(lambda size, _: f"{size:,.0f}"))
+            axes.xaxis.set_minor_formatter(NullFormatter())
+        else:
+            width = max(1, -(-(high - low + 1) // MAX_BINS))
+            edges = np.arange(low, high + width + 1, width) - 0.5
+            axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
         axes.hist(values, edges, weights=counts, color=color, edgecolor=style.BACKGROUND, linewidth=0.5)
-        axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
         if low == high:
             axes.set(xlim=(low - 5, high + 5), xticks=[low])
         axes.set_xlabel(f"{name} (pixels)")

@@ -103,7 +103,7 @@ class Run:
 
     @cached_property
     def model(self) -> PretrainedModel:
-        """The best weights of a fine-tuned run, the newest of any other; loaded once."""
+        """The best weights of a run that selects them, the newest of any other; loaded once."""
         return PretrainedModel(load_run(self.folder, device=select_device(self.device)))
 
 

@@ -13,7 +13,9 @@ class ProbeConfig:
     """How features are read from a network, and how a probe is fitted to them, selected and evaluated."""
 
     method: str = "lbfgs"
-    """Classifier: lbfgs, sgd or adam (logistic regression), ridge (regression), knn, or one of a plugin."""
+    """Classifier: lbfgs, sgd or adam (logistic regression), ridge (regression), knn, attentive, or one of a
+    plugin.
+    """
     features: FeatureKind = "normed"
     """normed: activations after the next block's norm (iGPT section 2.4); residual: the residual stream."""
     pool: Pool | None = None

@@ -131,6 +131,11 @@ class FeatureSource(abc.ABC):
 
     config: ProbeConfig = field(default=ProbeConfig(), kw_only=True)
 
+    @property
+    def positions(self) -> int:
+        """How many positions stand one after another in the features."""
+        return 1
+
     @abc.abstractmethod
     def read(self, view: View) -> Iterator[Features]:
         """Yield the features of a view batch by batch, in order."""
@@ -147,6 +152,10 @@ class NetworkFeatures(FeatureSource):
     model: PretrainModel
     precision: Precision
     settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def positions(self) -> int:
+        return self.model.network.backbone.grid.positions if self.config.pool == "flatten" else 1
 
     def read(self, view: View) -> Iterator[Features]:
         config, whole = self.config, self.model.network
@@ -224,7 +233,8 @@ def read_splits(
             features = {view.name: whole(view) for view in views}
     found = (FeatureSplit(features[view.name], view.labels, view.groups) for view in views)
     train, validation, test, *extra_views = found
-    return FeatureSplits(train, validation, test, tuple(extra_views), scale, source.config.layer or 0)
+    first = source.config.layer or 0
+    return FeatureSplits(train, validation, test, tuple(extra_views), scale, first, source.positions)
 
 
 def _views(data: ImageDataset, mask_ensemble: int) -> list[View]:

@@ -28,8 +28,33 @@ WARMUP_EPOCHS = 1.0
 MAX_BYTES = 2**31  # memory of the weights of the layers that are trained together
 
 
+class Classifiers(abc.ABC):
+    """A classifier for each layer and learning rate."""
+
+    @abc.abstractmethod
+    def logits(self, x: Features) -> Float[Tensor, "F B R K"]:
+        """Return the logits of standardized features."""
+
+    @abc.abstractmethod
+    def take(self, selected: Int[Tensor, " F"]) -> "Classifiers":
+        """Return the classifier of each layer at the selected learning rate."""
+
+    def evaluate(self, images: "BatchReader") -> tuple[Float[Tensor, "F R"], Float[Tensor, "F R"]]:
+        """Return the mean cross-entropy, in nats, and the accuracy of each layer and learning rate."""
+        problem = images.problem
+        losses, correct = torch.zeros(2, 1, 1, dtype=torch.float64)
+        for x, labels in images.chunks():
+            logits, targets = self.logits(x), problem.class_indices(labels)
+            nats = -logits.log_softmax(-1)[:, torch.arange(len(labels)), :, targets]  # [B F R]
+            known = problem.is_correct(targets, labels)  # a class that train does not have has no loss
+            losses = losses + (nats * known[:, None, None]).double().sum(0).cpu()
+            predictions = rearrange(logits.argmax(-1), "f b r -> f r b")
+            correct = correct + problem.is_correct(predictions, labels).sum(-1).cpu()
+        return losses / len(images.split), correct / len(images.split)
+
+
 @dataclass(frozen=True)
-class LinearClassifiers:
+class LinearClassifiers(Classifiers):
     """A linear classifier for each layer and learning rate; those of one layer in C = R K columns."""
 
     matrix: Float[Tensor, "F D C"]
@@ -68,18 +93,6 @@ class LinearClassifiers:
         matrix, intercepts = (each[layers, selected.to(each.device)] for each in apart)
         return LinearClassifiers(matrix, intercepts, 1)
 
-    def evaluate(self, images: "BatchReader") -> tuple[Float[Tensor, "F R"], Float[Tensor, "F R"]]:
-        problem = images.problem
-        losses, correct = torch.zeros(2, len(self.matrix), self.num_rates, dtype=torch.float64)
-        for x, labels in images.chunks():
-            logits, targets = self.logits(x), problem.class_indices(labels)
-            nats = -logits.log_softmax(-1)[:, torch.arange(len(labels)), :, targets]  # [B F R]
-            known = problem.is_correct(targets, labels)  # a class that train does not have has no loss
-            losses += (nats * known[:, None, None]).double().sum(0).cpu()
-            predictions = rearrange(logits.argmax(-1), "f b r -> f r b")
-            correct += problem.is_correct(predictions, labels).sum(-1).cpu()
-        return losses / len(images.split), correct / len(images.split)
-
 
 @dataclass(frozen=True)
 class BatchReader:
@@ -114,7 +127,7 @@ class MinibatchProbe(ProbeMethod):
         """Return the learning rates to train with, in descending order."""
 
     @abc.abstractmethod
-    def train(self, images: BatchReader) -> tuple[LinearClassifiers, list[int]]:
+    def train(self, images: BatchReader) -> tuple[Classifiers, list[int]]:
         """Return the weights of each layer at each learning rate, and the steps of each layer."""
 
     def fit_layers(self, problem: ProbeProblem) -> Iterator[FittedProbe]:
@@ -152,20 +165,13 @@ def last_before_rise(losses: Float[Tensor, "F R"]) -> Int[Tensor, " F"]:
     return rises.long().argmax(1)  # the first of equals
 
 
-@register("sgd", "logistic regression (SGD)")
-class SgdProbe(MinibatchProbe):
-    """SGD with momentum and cosine decay to zero; learning rates descend until the validation loss rises.
-
-    iGPT section 3.4, ImageNet (a million iterations there); batch size 256 and no weight decay are inferred
-    from MoCo (He et al. 2019). Every learning rate starts from zero weights and sees the same batches.
-    """
+class DescendingRates(MinibatchProbe):
+    """Trains at learning rates that descend until the validation loss rises, each from the same start."""
 
     iterations: Count = 3000
     """Updates of the weights."""
     batch_size: Count = 256
     """Images of an update."""
-    momentum: Annotated[float, Range(low=0, below=1)] = 0.9
-    """Momentum."""
     lr_grid: tuple[float, ...] = LR_GRID
     """Learning rates to try, in this order."""
 
@@ -178,8 +184,24 @@ class SgdProbe(MinibatchProbe):
     def grid(self) -> Mapping[str, tuple[float, ...]]:
         return {LEARNING_RATE: self.lr_grid}
 
-    def fixed(self, selected: Mapping[str, Number]) -> "SgdProbe":
+    def fixed(self, selected: Mapping[str, Number]) -> "DescendingRates":
         return replace(self, lr_grid=(selected[LEARNING_RATE],))
+
+    def lr_factor(self, step: int) -> float:
+        """Return the factor of a learning rate at a step: cosine decay to zero."""
+        return 0.5 + 0.5 * math.cos(math.pi * step / self.iterations)
+
+
+@register("sgd", "logistic regression (SGD)")
+class SgdProbe(DescendingRates):
+    """SGD with momentum and cosine decay to zero; learning rates descend until the validation loss rises.
+
+    iGPT section 3.4, ImageNet (a million iterations there); batch size 256 and no weight decay are inferred
+    from MoCo (He et al. 2019). Every learning rate starts from zero weights and sees the same batches.
+    """
+
+    momentum: Annotated[float, Range(low=0, below=1)] = 0.9
+    """Momentum."""
 
     def train(self, images: BatchReader) -> tuple[LinearClassifiers, list[int]]:
         problem = images.problem
@@ -189,7 +211,7 @@ class SgdProbe(MinibatchProbe):
         rates = rates.to(problem.device)
         for step, batch in enumerate(images.shuffled(self.batch_size, self.iterations)):
             _, gradients = weights.loss_and_gradients(*batch)
-            lr = rates * (0.5 + 0.5 * math.cos(math.pi * step / self.iterations))
+            lr = rates * self.lr_factor(step)
             for tensor, velocity, gradient in zip(weights.tensors, velocities, gradients, strict=True):
                 velocity.mul_(self.momentum).add_(gradient)
                 tensor.sub_(lr * velocity)

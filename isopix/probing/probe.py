@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from isopix.core import stats
-from isopix.core.choices import Number
+from isopix.core.choices import Number, Pool
 from isopix.core.config import from_dict
 from isopix.core.overrides import parse
 from isopix.core.progress import track
@@ -77,6 +77,8 @@ class ProbeMethod(Part, noun="probe"):
 
     streams: ClassVar[bool] = False
     """Whether it reads features a batch at a time, so that they may lie on disk in 16 bits."""
+    pool: ClassVar[Pool | None] = None
+    """The pooling of features that it needs; None for any."""
 
     def grid(self) -> Mapping[str, Sequence[Number]]:
         """Return the values that validation selects from, by name; selecting the first or last warns."""

@@ -76,7 +76,8 @@ class FeatureSplits:
     """The features of the same layers of training, validation and test images.
 
     `extra_views` are the test images under further masks, `first_layer` is the number of the first layer in
-    the network. `stored_scale` is that of features in 16 bits; None for plain ones.
+    the network. `stored_scale` is that of features in 16 bits; None for plain ones. Features of more than one
+    of the `positions` are [F B (positions D)].
     """
 
     train: FeatureSplit
@@ -85,6 +86,7 @@ class FeatureSplits:
     extra_views: tuple[FeatureSplit, ...] = ()
     stored_scale: AffineScale | None = None
     first_layer: int = 0
+    positions: int = 1
 
     def map(self, function: Callable[[FeatureSplit], FeatureSplit]) -> "FeatureSplits":
         return replace(
@@ -102,9 +104,12 @@ class FeatureSplits:
 
     def concat_layers(self) -> "FeatureSplits":
         """Concatenate the features of all layers into one layer (iGPT section 4.4)."""
-        scale = self.stored_scale and self.stored_scale.map(lambda x: rearrange(x, "f 1 d -> 1 1 (f d)"))
-        combined = self.map(lambda split: split.map(lambda x: rearrange(x, "f b d -> 1 b (f d)")))
-        return replace(combined, stored_scale=scale)
+
+        def joined(x: Tensor) -> Tensor:
+            return rearrange(x, "f b (n d) -> 1 b (n f d)", n=self.positions)
+
+        scale = self.stored_scale and self.stored_scale.map(joined)
+        return replace(self.map(lambda split: split.map(joined)), stored_scale=scale)
 
     def with_validation_in_train(self) -> "FeatureSplits":
         features = torch.cat([self.train.features, self.validation.features], 1)

@@ -11,6 +11,7 @@ from isopix.core.config import config
 from isopix.core.overrides import parse
 from isopix.core.random import generator
 from isopix.core.types import Grid
+from isopix.data import rand_augment  # noqa: F401  registers it
 from isopix.data.dataset import DataConfig
 from isopix.finetuning.classifier import FineTuneConfig
 from isopix.model.network import Network, parameters_on_meta, unsaved_tensors
@@ -48,6 +49,8 @@ class Recipe:
     """Settings as `path=value` with which this experiment is fine-tuned, where they are not as in iGPT."""
 
     def __post_init__(self) -> None:
+        if self.finetune is not None and self.train.patience is not None:
+            raise ValueError("train.patience is that of pre-training; set finetune.patience")
         rows, cols, patch = self.data.rows, self.data.cols, self.model.codec.patch_size
         if rows % patch or cols % patch:
             patches = f"patches of {patch} x {patch}"
@@ -74,9 +77,16 @@ class Recipe:
         return trained and self.model.head.predicts_codes
 
     @property
+    def patience(self) -> int | None:
+        """Evaluations without a better one that end the run; None if they select no step."""
+        if self.finetune is None:
+            return self.train.patience
+        return self.finetune.patience if self.finetune.has_class_loss else None
+
+    @property
     def selects_step(self) -> bool:
-        """Whether the weights with the best validation accuracy are selected."""
-        return self.finetune is not None and self.finetune.early_stops
+        """Whether the weights with the best validation accuracy, in pre-training the loss, are kept."""
+        return self.patience is not None
 
     def updated(self, **changes: Any) -> "Recipe":
         groups: dict[str, Any] = {}

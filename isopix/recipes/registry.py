@@ -17,6 +17,7 @@ from isopix.data.sources.arrays import palette_of
 from isopix.finetuning.classifier import FineTuneConfig
 from isopix.model.spec import ModelSpec
 from isopix.recipes import isotropic
+from isopix.recipes.finetuning import FINETUNING
 from isopix.recipes.recipe import PAPERS, Recipe
 from isopix.recipes.results import UNCHANGED, Setting
 from isopix.train.config import TrainConfig
@@ -82,6 +83,8 @@ def listing() -> dict[str, str]:
 
 def find(name: str, problem: str = "unknown recipe") -> Recipe:
     """Return the recipe of a name; raises ValueError, `problem` and the names that exist, for another."""
+    if name in FINETUNING:
+        raise ValueError(f"'{name}' is a recipe of fine-tuning: isopix finetune RUN --file {name}")
     if name not in RECIPES:
         hint = did_you_mean(name, RECIPES)
         raise ValueError(f"{problem} '{name}'; {hint}recipes: {', '.join(listing())}")
@@ -132,8 +135,12 @@ def _overridden(
 def layers(
     file: Path | None, options: Mapping[str, Any] | None, settings: Sequence[str]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the changes by a file, options that are not None, and `path=value` words, with origins."""
-    yield f"file {file}", full_names(flatten(read_values(file)) if file else {})
+    """Yield the changes by a file or a recipe of fine-tuning, by options that are not None, and by
+    `path=value` words, with origins.
+    """
+    published = None if file is None or file.exists() else FINETUNING.get(str(file))
+    values = parse(published) if published else flatten(read_values(file)) if file else {}
+    yield f"file {file}", full_names(values)
     yield "option", full_names({path: value for path, value in (options or {}).items() if value is not None})
     yield "command line", full_names(parse(settings))
 

@@ -133,7 +133,7 @@ def finetuning_section(run: RunRecord, name: str, path: str) -> Section | None:
     if run.recipe is None or run.recipe.finetune is None or not seen:
         return None
     settings, found = run.recipe.finetune, finetune_accuracy(run)
-    best = best_evaluation(seen) if settings.early_stops else None
+    best = best_evaluation(seen) if run.recipe.selects_step else None
     shown = _thinned(seen, "accuracy")
     figure = curves.plot_finetuning_accuracy(shown, run.environment.get("majority"), best=best)
     caption = f"Accuracy by step; loss {settings.label()}."

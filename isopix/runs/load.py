@@ -163,7 +163,7 @@ def _most_frequent_codes(path: Path) -> tuple[int, ...]:
 
 
 def find_weights(path: Path, groups: Collection[str] | None, optional: Collection[str] = ()) -> SavedRun:
-    """Return the best weights of a fine-tuned run, or, with a note, its newest; else as `find_checkpoint`."""
+    """Return the best weights of a run that selects them (or, noted, its newest); else `find_checkpoint`."""
     best = RunFolder(path).best
     try:
         return typed(checkpoint.load_checkpoint(best, groups, optional))

@@ -34,7 +34,7 @@ from isopix.train.parallel import barrier
 
 MAX_FITTED = 100_000  # images to which a codec is fitted: more take longer, and change it little
 FIT_VERSION = 2  # raise it when other codecs come of the same images
-BEST_STEP = "the step of the weights that are saved"  # selected on validation in fine-tuning
+BEST_STEP = "the step of the weights that are saved"
 MAX_IMAGES = 60  # in the sample of the data
 MAX_BYTES = 2**21  # of their pixels: 14 images of 224x224
 
@@ -108,8 +108,8 @@ def check_data(recipe: Recipe, data: ImageDataset) -> None:
     """Raises ValueError for data that lacks the labels or the validation images that the recipe needs."""
     if recipe.finetune is not None:
         data.require_labels("finetune")
-        if recipe.selects_step:
-            require_validation(recipe, data, BEST_STEP)
+    if recipe.selects_step:
+        require_validation(recipe, data, BEST_STEP)
     for spec in evaluator_specs(recipe.train):
         spec.check_data(data)
 

@@ -20,7 +20,7 @@ class TrainingResult(Result):
     recipe: str
     step: int
     weights_step: int
-    """Step of the weights that are tested: those with the best validation accuracy in fine-tuning."""
+    """Step of the weights that are tested: the best on validation images, or the last."""
     finished: bool
     losses: Mapping[str, float]
     """Loss of these weights on each split, in nats per predicted code; per image if only classes are."""
@@ -46,7 +46,7 @@ class TrainingResult(Result):
 
     @property
     def model(self) -> Any:
-        """The network: the best weights of a fine-tuned run, the newest of any other."""
+        """The network: the best weights of a run that selects them, the newest of any other."""
         return self.run.model
 
     def tables(self) -> list[Table]:

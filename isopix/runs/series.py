@@ -151,7 +151,9 @@ def train_at_lr(
         return LRTrial(lr, kind, diverged.step, None, seconds)
     evaluations = [each for each in records if each.get("split") == "validation"]
     if recipe.finetune is None:
-        return LRTrial(lr, "completed", status.step, evaluations[-1]["loss_nats"], seconds)
+        losses = [each["loss_nats"] for each in evaluations]
+        loss = min(losses) if recipe.selects_step else losses[-1]
+        return LRTrial(lr, "completed", status.step, loss, seconds)
     evaluations = list(filter(has_val_accuracy, evaluations))
     kept = best_evaluation(evaluations) if recipe.selects_step else evaluations[-1]
     assert kept is not None, "the run was checked to have validation images"

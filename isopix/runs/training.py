@@ -65,7 +65,6 @@ class TrainingRun:
         self.network.backbone.recompute = recipe.train.recompute
         self.pretrain_model = PretrainModel(self.network, recipe.objective)
         self.model: FineTuneModel | None = None
-        self.early_stopping: EarlyStopping | None = None
         self.task: TrainingTask = PretrainTask(self.pretrain_model, recipe.data.patch_augment)
         finetune = recipe.finetune
         self.classifies = finetune is not None and finetune.has_class_loss
@@ -74,8 +73,8 @@ class TrainingRun:
             self.model = FineTuneModel(self.pretrain_model, width, len(data.classes), finetune, seed=seed)
             self.model.freeze_unused()
             self.task = FineTuneTask(self.model, recipe.data.patch_augment, data.train.labels)
-            if finetune.early_stops and finetune.patience:
-                self.early_stopping = EarlyStopping(finetune.patience)
+        patience = recipe.patience
+        self.early_stopping = EarlyStopping(patience, by_accuracy=self.classifies) if patience else None
         self.precision = recipe.train.precision_on(device)
         if recipe.train.compiles_on(device):
             network.codec.build_table()
@@ -186,7 +185,7 @@ class TrainingRun:
             return
         best, selecting = step, self._refit_selecting
         if self.early_stopping:
-            saved = find_weights(self.folder.saved.path, (MODEL, CLASSIFIER))
+            saved = find_weights(self.folder.saved.path, (MODEL, CLASSIFIER), (CLASSIFIER,))
             self._load_weights(saved)
             best, selecting = saved.state.step, self._selecting(best=not saved.skipped)
             self._note(step, *saved.skipped)
@@ -207,8 +206,9 @@ class TrainingRun:
         values |= {"split": "test", "last_step": step, "measurement": self._measured(measured, best)}
         self.record({"kind": "evaluation", "step": best, **values})
         if best == 0 < step:
-            why = f"as no later step has a better validation accuracy; likely causes: {CAUSES}"
-            self._note(step, f"the weights of step 0 were tested, {why}")
+            better = f"better validation accuracy; likely causes: {CAUSES}"
+            better = better if self.classifies else "lower validation loss; try a lower optimizer.lr"
+            self._note(step, f"the weights of step 0 were tested, as no later step has a {better}")
 
     def _note(self, step: int, *texts: str) -> None:
         for text in texts:

@@ -50,7 +50,7 @@ class RunFolder:
     environment = _Inside("environment.json")  # versions, device, data
     log = _Inside("log.jsonl")  # one line per step or evaluation
     checkpoints = _Inside("checkpoints")
-    best = _Inside("best")  # the checkpoint of a fine-tuned run with the best validation accuracy
+    best = _Inside("best")  # the checkpoint with the best validation accuracy or loss
     selection = _Inside("selection")  # the run that selected the number of steps of a refit
     test_images = _Inside("test-images.npz")  # which of them a fine-tuned run classifies correctly
     data_sample = _Inside("data-sample.npz")  # a few training images, and the images of each class

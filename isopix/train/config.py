@@ -199,6 +199,10 @@ class TrainConfig:
     """Steps between evaluations."""
     evaluate_images: NonNegative | None = 1024
     """Validation images of an evaluation, a random sample; null: all."""
+    patience: Count | None = None
+    """Pre-training ends after so many evaluations without a lower validation loss, and the weights with the
+    lowest are kept; null: the last. Fine-tuning has finetune.patience.
+    """
     num_test_images: NonNegative | None = 10_000
     """Test images of the evaluation after the last step; null: all."""
     knn_images: NonNegative = 0

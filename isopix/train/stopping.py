@@ -1,4 +1,4 @@
-"""When a training ends early: its loss has risen and does not recover, or its accuracy no longer rises."""
+"""When a training ends early: its loss diverges, or its validation accuracy or loss no longer improves."""
 
 import math
 from collections import deque
@@ -101,19 +101,27 @@ def best_evaluation(records: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] |
 
 
 class EarlyStopping:
-    """The best validation accuracy so far, its step, and the number of evaluations since."""
+    """The best validation accuracy, or the lowest loss, so far, its step, and the evaluations since."""
 
-    def __init__(self, patience: int):
-        self.patience = patience
-        self.best_accuracy, self.best_step, self.evaluations_since_best = -1.0, 0, 0
+    def __init__(self, patience: int, *, by_accuracy: bool = True):
+        self.patience, self.by_accuracy = patience, by_accuracy
+        self.best_score, self.best_step, self.evaluations_since_best = -math.inf, 0, 0
+
+    @property
+    def best(self) -> str:
+        if self.by_accuracy:
+            return f"validation accuracy {self.best_score:.1%}"
+        return f"validation loss {-self.best_score:.4f} nats"
 
     def update(self, record: Mapping[str, Any]) -> bool:
         """Add a log record; return whether it is an evaluation better than all before."""
-        if not has_val_accuracy(record):
+        name = "accuracy" if self.by_accuracy else "loss_nats"
+        if record["kind"] != "evaluation" or record["split"] != "validation" or name not in record:
             return False
-        better = bool(record["accuracy"] > self.best_accuracy)
+        score = record[name] if self.by_accuracy else -record[name]
+        better = bool(score > self.best_score)
         if better:
-            self.best_accuracy, self.best_step = record["accuracy"], record["step"]
+            self.best_score, self.best_step = score, record["step"]
         self.evaluations_since_best = 0 if better else self.evaluations_since_best + 1
         return better
 
@@ -123,14 +131,14 @@ class EarlyStopping:
 
     def rewind(self, step: int, records: Iterable[Mapping[str, Any]]) -> list[str]:
         """Forget the evaluations after a step but the best one; return a note if the best was later."""
-        kept = EarlyStopping(self.patience)
+        kept = EarlyStopping(self.patience, by_accuracy=self.by_accuracy)
         kept.replay(records)
         self.evaluations_since_best = kept.evaluations_since_best
         if self.best_step <= step:
             return []
         return [
-            f"the best weights stay those of step {self.best_step} from before, with validation accuracy "
-            f"{self.best_accuracy:.1%}, until an evaluation is better"
+            f"the best weights stay those of step {self.best_step} from before, with {self.best}, "
+            "until an evaluation is better"
         ]
 
     @property

@@ -84,16 +84,25 @@ def plan(
 Shown = Annotated[PathLike | RecipeLike, "Recipe or model that `isopix list` lists, or a run folder."]
 
 
+SettingsOut = Annotated[Path | None, "Settings file to write, ending in .yaml, which --file takes."]
+
+
 @verb()
-def show(source: Shown, *settings: Settings, file: SettingsFile = None) -> RecipeSettings:
+def show(
+    source: Shown, *settings: Settings, file: SettingsFile = None, out: SettingsOut = None
+) -> RecipeSettings:
     """Show every setting of a recipe or a run: its value, its meaning, and where a changed value comes from.
 
     Settings of a run are compared with those of the recipe that it names.
 
     Example: isopix show igpt.tiny depth=4
+
+    Example: isopix show runs/photos --out photos.yaml
     """
+    from isopix.core.overrides import to_yaml
     from isopix.recipes import registry
     from isopix.runs.load import find_model, saved_recipe
+    from isopix.storage.atomic import replace_file
 
     given = os.fspath(source) if isinstance(source, os.PathLike) else source
     if not isinstance(given, str) or (given in registry.RECIPES and not Path(given).exists()):
@@ -102,7 +111,11 @@ def show(source: Shown, *settings: Settings, file: SettingsFile = None) -> Recip
         raise ValueError("a run has the settings of its training; leave out other settings and files")
     else:
         found = registry.compared(saved_recipe(find_model(Path(given))))
-    return RecipeSettings(recipe=found.recipe.name, settings=tuple(registry.settings(found)))
+    if out is not None:
+        if out.suffix != ".yaml":
+            raise ValueError(f"out is {out}; it must end in .yaml")
+        replace_file(out, to_yaml(found.recipe).encode())
+    return RecipeSettings(recipe=found.recipe.name, settings=tuple(registry.settings(found)), path=out)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,6 +183,7 @@ def list_models(what: What = None, folder: Folder = None) -> Listing:
     """
     from isopix.core.config import from_dict
     from isopix.recipes import registry
+    from isopix.recipes.finetuning import FINETUNING
     from isopix.reporting.page import read_runs
     from isopix.reporting.run_record import NUMBERS
     from isopix.reporting.summary import run_rows
@@ -188,7 +202,8 @@ def list_models(what: What = None, folder: Folder = None) -> Listing:
     files = {name: folder / "model.json" for name, folder in shipped_models().items()}
     found: dict[str, Any] = {
         "models": {name: from_dict(ShippedModel, read_json(file)) for name, file in files.items()},
-        "recipes": registry.listing(),
+        "recipes": registry.listing()
+        | {name: f"Settings of isopix finetune RUN --file {name}" for name in FINETUNING},
         "protocols": protocols(),
     }
     return Listing(**{kind: each for kind, each in found.items() if what in (kind, None)})

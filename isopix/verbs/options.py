@@ -65,7 +65,9 @@ PaletteFile = Annotated[
 ]
 RecipeLike = Annotated[str | Recipe, "Name from `isopix list recipes`."]
 SettingsFile = Annotated[
-    Path | None, "Settings in a .yaml, .toml or .json file; command-line settings override it."
+    Path | None,
+    "Settings in a .yaml, .toml or .json file, or mae.finetuning or vit.finetuning; command-line settings "
+    "override them.",
 ]
 RunSeed = Annotated[
     int | None,

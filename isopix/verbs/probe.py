@@ -57,7 +57,9 @@ def probe(
     method, writes = probe_method(config.method, own), "low-data" if few.labels else "probes"
     with process_group(device) as where, open_run(run, str(where), writes=writes) as (folder, model):
         loaded, chosen, start = model.loaded, precision or default_precision(run, model), None
-        config = replace(config, pool=config.pool or model.pool)
+        config = replace(config, pool=config.pool or method.pool or model.pool)
+        if method.pool not in (None, config.pool):
+            raise ValueError(f"method {config.method} needs pool={method.pool}, not {config.pool}")
         images = evaluation_images(loaded, data, limit, of_data)
         images.require_labels("probe")
         if few.finetune_steps:

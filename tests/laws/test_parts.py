@@ -44,6 +44,8 @@ stem=fourier_pixel_embedding: sigma=2.0 frequencies=32
 data.augment=pad_crop_flip: pad=3 flip=0.0
 data.augment=scale_crop augment.min_side=9 augment.max_side=12 augment.crop=8: min_side=10 max_side=16 crop=9
 data.augment=scale_crop augment.min_side=9 augment.max_side=12 augment.crop=8: flip=1.0
+data.augment=inception_crop: min_area=0.5 max_ratio=2 flip=1.0
+data.augment=rand_augment: base=pad_crop_flip operations=4 magnitude=1 deviation=5 erase=1.0
 objective=masked: mask=block corruption=mask_token random_rate=0.5 keep_rate=0.5 deterministic_mask=true
 objective=masked: label_smoothing=0.1 causal=true
 objective.mask=bernoulli objective=masked: ratio=0.3
@@ -55,6 +57,7 @@ probe=knn: neighbors_grid=[3] temperature=1.0
 probe=sgd probe.iterations=20: iterations=10 batch_size=8 momentum=0.5 lr_grid=[0.1]
 probe=adam probe.epochs=3 probe.patience=1: lr=0.1 epochs=2 batch_size=8 tolerance=0.5
 probe=adam probe.epochs=3 probe.tolerance=0.5: patience=1
+probe=attentive probe.iterations=20: heads=2 iterations=10 batch_size=8 weight_decay=5.0 lr_grid=[0.1]
 evaluator=knn: every=1 num_images=5 pool=grid2
 evaluator=linear_probe evaluator.num_val=9: every=1 num_train=12 num_val=2 source=translated-digits pool=grid2
 optimizer=adam: lr=0.1 beta1=0.5 beta2=0.5 epsilon=0.1

@@ -28,11 +28,11 @@ SETTINGS = {
     "dropout": ("igpt.digits", ["block.dropout=0.2", "attention_dropout=0.2", "embedding_dropout=0.1"]),
     "averaged": ("igpt.digits_bert", ["depth=3", "train.ema=0.5", "drop_path=0.5", "layer_decay=0.5"]),
     "bf16": ("igpt.digits_bert", ["precision=bf16"]),
-    "fine-tuned": ("igpt.digits", ["finetune.dropout=0.2", "evaluate_every=2", "data.limit=100"]),
+    "fine-tuned": ("igpt.digits", ["finetune.dropout=0.2", "mixup=1", "evaluate_every=2", "data.limit=100"]),
     "fine-tuned, classes alone": ("igpt.digits_bert", ["finetune.generative_weight=0", "finetune.layer=0"]),
     "bytes": ("isotropic.tiny-conv-fourier-1", ["data.source=digits", "data.rows=8", "data.cols=8"]),
     "patches": ("patchformer.tiny", [*DIGITS_IN_PATCHES, "head.channels=8", *RESNET, "stem.channels=4"]),
-    "augmented": ("igpt.digits", ["data.augment.kind=pad_crop_flip", "data.rows=16", "data.cols=16"]),
+    "augmented": ("igpt.digits", ["data.augment=rand_augment", "augment.erase=0.5", "rows=16", "cols=16"]),
 }
 
 
@@ -70,19 +70,28 @@ def test_a_stopped_run_ends_like_an_uninterrupted_one(
     assert losses(uninterrupted) == losses(tmp_path / "parts")
 
 
-def test_the_averaged_weights_are_evaluated_tested_and_loaded_and_not_those_in_training(
-    tmp_path: Path,
+@pytest.mark.parametrize(("words", "ends"), [("train.ema=0.5", 12), ("patience=2 evaluate_every=1", 4)])
+def test_the_weights_that_were_evaluated_best_or_last_are_tested_and_loaded(
+    words: str, ends: int, tmp_path: Path
 ) -> None:
-    settings = recipe("igpt.digits_bert", ["train.ema=0.5", "lr=0.05"])
-    train(settings, tmp_path / "run")
+    """Those in training are others: of which the average is evaluated, or of later steps."""
+    settings = recipe("igpt.digits_bert", ["lr=0.05", "schedule=constant", *words.split()])
+    train(settings, tmp_path / "run", observer=RunObserver(stop=StopAt(3)))
+    assert resume(tmp_path / "run").finished
     loaded, data = load_run(tmp_path / "run", device=CPU), load_dataset(settings.data)
-    found, options = newest(tmp_path / "run").tensors, {"seed": settings.train.seed, "precision": "fp32"}
+    log = logged(tmp_path / "run", kind="evaluation")
+    found = {each["step"]: each["loss_nats"] for each in log if each["split"] == "validation"}
+    assert (max(found), loaded.step) == (ends, min(found, key=found.__getitem__) if ends < 12 else 12)
     for split in ("validation", "test"):
-        images = getattr(data, split).sample(16)
+        images, options = getattr(data, split).sample(16), {"seed": settings.train.seed, "precision": "fp32"}
         loss = evaluate_split(PretrainTask(loaded.model), images, **options)["loss_nats"]
-        assert logged(tmp_path / "run", kind="evaluation", split=split)[-1]["loss_nats"] == loss
+        [expected] = (each for each in log if (each["step"], each["split"]) == (loaded.step, split))
+        assert expected["loss_nats"] == loss
+    newer = newest(tmp_path / "run").tensors
+    weights = newer["optimizer"] if "ema" in words else newer["model"]
     for name, parameter in loaded.network.named_parameters():
-        assert not torch.equal(found["optimizer"][f"network.{name}/average"], parameter)
+        in_training = weights[f"network.{name}/average" if "ema" in words else name]
+        assert not torch.equal(in_training, parameter)
 
 
 def test_a_run_killed_between_checkpoints_resumes_from_the_last_one(tmp_path: Path) -> None:

@@ -38,6 +38,7 @@ train.precision=bf16 train.seed=1 train.log_every=2 train.evaluate_every=1 train
 train.num_test_images=2 train.knn_images=8 train.checkpoint_every=2 train.probe_every=2
 finetune.generative_weight=0.5 finetune.layer=1 finetune.pool=grid4 finetune.residual_block=true
 finetune.head_bias=true finetune.dropout=0.5 finetune.label_smoothing=0.1
+finetune.mixup=1 finetune.cutmix=1
 finetune.patience=1+train.evaluate_every=1 finetune.mask_ratio=0.3 finetune.mask_at_eval=false
 """
 OTHERS = VALUES.split()
@@ -47,6 +48,7 @@ NOT_COMPARED = {
     *("name", "finetune_overrides", "model.codec", "model.head"),
     *("model.block.mlp", "data.store", "data.workers", "train.compile", "train.parallel"),
     *("train.recompute", "train.checkpoint_minutes", "train.async_save", "train.on_nonfinite"),
+    "train.patience",  # of pre-training
     *("train.evaluators", "finetune.interpolation", "data.splits", "data.max_pixels", "data.white"),
     *("data.label_column", "data.image_column"),
 }

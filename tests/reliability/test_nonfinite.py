@@ -139,7 +139,7 @@ def test_training_goes_on_and_says_so(fault: Fault, policy: str, tmp_path: Path)
 
 def test_a_rolled_back_run_resumes_bit_for_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The batches that a rollback leaves out are left out after a stop, too."""
-    settings = recipe("train.on_nonfinite=rollback", "log_every=1")
+    settings = recipe("train.on_nonfinite=rollback", "log_every=1", "train.ema=0.5")
     for name, observer in (("whole", RunObserver()), ("stopped", RunObserver(stop=StopAt(30)))):
         with monkeypatch.context() as patch:
             Fault("batch", 14, math.nan).install(patch)

@@ -12,6 +12,7 @@ from isopix.core.types import Images
 from isopix.data.augment import (
     AugmentationSpec,
     CropBoxes,
+    InceptionCrop,
     NoAugmentation,
     PadCropFlip,
     ScaleCrop,
@@ -21,6 +22,7 @@ from isopix.data.augment import (
     random_boxes,
 )
 from isopix.data.patch_augment import RandomPatchAugment
+from isopix.data.rand_augment import RandAugment
 from isopix.data.splits import Split
 from isopix.data.store import FileImages
 from tests.golden.values import check_golden
@@ -36,7 +38,9 @@ def test_augmented_images_are_as_ever(seed: int) -> None:
     split = Split(IMAGES[:3], None, full_resolution=given)
     specs = [ScaleCrop(min_side=60, max_side=120, crop=50, flip=0.5), PadCropFlip(pad=2)]
     found = [each.sample(split, order, generator(seed, "augment")) for each in specs]
+    strong = RandAugment(base=InceptionCrop(min_area=0.2), operations=4, erase=0.5)
     found.append(RandomPatchAugment().apply(IMAGES[..., :8], 4, generator(seed, "augment")))
+    found.append(strong.sample(split, order, generator(seed, "augment")))
     check_golden("augmented", str(seed), found)
 
 

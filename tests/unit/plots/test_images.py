@@ -105,7 +105,10 @@ def test_names_and_scores_are_below_the_pictures() -> None:
         for labels in ((), (names, scores))
     )
     assert labeled.shape[0] == plain.shape[0] + 2 * images.LABEL_HEIGHT  # three images in two blocks
-    assert labeled[-images.LABEL_HEIGHT :, :, 3].any()
+    bar = 3 * images.LABEL_HEIGHT // 2
+    assert labeled[-bar - images.LABEL_HEIGHT : -bar, :, 3].any()
+    first, middle, last = labeled[-8, [0, images.BAR_WIDTH // 2, images.BAR_WIDTH - 1], :3].sum(-1)
+    assert first < middle < last
 
 
 def colors(count: int) -> torch.Tensor:

@@ -80,6 +80,7 @@ CASES: dict[str, Callable[[], Figure]] = {
     "fine-tuning without a choice": lambda: curves.plot_finetuning_accuracy(TUNING, None),
     "fine-tuning of one step": lambda: curves.plot_finetuning_accuracy(TESTED, 0.1),
     "palette": lambda: plot_palette(torch.tensor(COLORS).float(), torch.tensor([5, 1, 2])),
+    "sizes of a wide range": lambda: sheets.plot_image_sizes({(20, 30): 4, (20, 50): 3, (900, 400): 1}),
     "sizes": lambda: sheets.plot_image_sizes({(20, 30): 4, (20, 50): 3}),
 }
 

@@ -13,6 +13,7 @@ from isopix.model.blocks.transformer import TransformerSpec
 from isopix.model.network import Network
 from isopix.model.spec import ModelSpec
 from isopix.objectives.objectives import Masked
+from isopix.probing.attentive import AttentiveProbe
 from isopix.probing.config import ProbeConfig
 from isopix.probing.methods import KnnProbe, LbfgsProbe, RidgeProbe
 from isopix.probing.minibatch import AdamProbe, SgdProbe
@@ -29,6 +30,7 @@ METHODS = (
     KnnProbe(),
     SgdProbe(iterations=100),
     AdamProbe(epochs=20, patience=2, tolerance=0.01),
+    AttentiveProbe(iterations=100, lr_grid=(0.01,)),
 )
 CONFIG = ProbeConfig(num_resamples=200)
 STEP = 15  # between two of the scans' 17 gray levels, in an image of 0..255

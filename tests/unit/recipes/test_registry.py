@@ -12,7 +12,7 @@ import torch
 
 from isopix.codecs.palette_spec import PaletteFile, PaletteSpec, write_palette
 from isopix.core.config import from_dict, to_dict
-from isopix.core.overrides import override
+from isopix.core.overrides import override, to_yaml
 from isopix.data.dataset import load_dataset
 from isopix.finetuning.classifier import FineTuneConfig
 from isopix.recipes import registry
@@ -73,9 +73,22 @@ def test_a_recipe_states_how_it_is_fine_tuned_and_no_part_of_it_decides() -> Non
     assert finetune_recipe(own, "digits", from_scratch=True).train.optimizer.lr == own.train.optimizer.lr
     chosen = replace(dropping, finetune_overrides=("finetune.pool=mean",))
     assert chosen.pool == finetune_recipe(chosen, "digits", from_scratch=False).pool == "mean"
-    wrong = replace(own, finetune_overrides=("pacience=2",))
-    with pytest.raises(ValueError, match=r"did you mean 'finetune\.patience'"):
+    wrong = replace(own, finetune_overrides=("mask_ratoi=0",))
+    with pytest.raises(ValueError, match=r"did you mean 'finetune\.mask_ratio'"):
         finetune_recipe(wrong, "digits", from_scratch=False)
+
+
+def test_a_published_recipe_of_fine_tuning_is_a_file_by_its_name() -> None:
+    """MAE, table 9: base rate 1e-3 times batch size / 256, 100 epochs of ImageNet; own settings win."""
+    file, scratch = Path("mae.finetuning"), {"from_scratch": True}
+    recipe = prepare_finetune("vit.b16", ["weight_decay=0.3"], file=file, **scratch).recipe
+    train = recipe.train
+    assert train.optimizer.lr == pytest.approx(1e-3 * train.batch_size / 256)
+    assert train.steps * train.batch_size == pytest.approx(100 * 1_281_167, rel=1e-3)
+    assert (train.optimizer.weight_decay, train.layer_decay, recipe.model.drop_path) == (0.3, 0.75, 0.1)
+    assert prepare_finetune("vit.b16", file=Path("vit.finetuning"), **scratch).recipe.data.rows == 384
+    with pytest.raises(ValueError, match=r"finetune RUN --file mae\.finetuning"):
+        registry.find("mae.finetuning")
 
 
 ALL = """
@@ -188,3 +201,15 @@ def test_epochs_are_the_steps_that_read_every_training_image(epochs: float, step
     assert few.recipe.train.steps == tuned
     with pytest.raises(ValueError, match="steps and epochs are both given"):
         registry.resolve("igpt.digits", settings=[*words, "steps=3"])
+
+
+@pytest.mark.parametrize("name", registry.SINGLE)
+def test_the_settings_file_of_a_recipe_gives_this_recipe(name: str, tmp_path: Path) -> None:
+    """Also from a recipe of other parts, and of fine-tuning."""
+    file, recipe = tmp_path / "s.yaml", override(registry.find(name), {"lr": 1e-05})
+    file.write_text(to_yaml(recipe))
+    for other in ("igpt.digits", "vit.tiny"):
+        assert registry.resolve(other, file=file).recipe == recipe
+    tuned = prepare_finetune("igpt.digits", ["pool=max"], from_scratch=True).recipe
+    file.write_text(to_yaml(tuned))
+    assert prepare_finetune(name, file=file, from_scratch=True).recipe == tuned

@@ -89,7 +89,7 @@ def test_the_first_of_equally_good_evaluations_is_kept() -> None:
     early = EarlyStopping(patience=2)
     better = [early.update(record(step, accuracy)) for step, accuracy in enumerate([0.1, 0.3, 0.3])]
     assert better == [True, True, False]
-    assert (early.best_accuracy, early.best_step, early.should_stop) == (0.3, 1, False)
+    assert (early.best_score, early.best_step, early.should_stop) == (0.3, 1, False)
     assert not early.update(record(3, 0.2))
     assert early.should_stop
 
@@ -100,7 +100,7 @@ def test_a_rewind_keeps_the_best_weights_that_are_saved() -> None:
     early.replay([record(0, 0.1), record(2, 0.3), record(4, 0.5)])
     [note] = early.rewind(2, [record(0, 0.1), record(2, 0.3)])
     assert "step 4 from before, with validation accuracy 50.0%" in note
-    assert (early.best_accuracy, early.best_step, early.evaluations_since_best) == (0.5, 4, 0)
+    assert (early.best_score, early.best_step, early.evaluations_since_best) == (0.5, 4, 0)
     assert not early.update(record(4, 0.4))
     assert early.update(record(6, 0.6))
 

@@ -131,6 +131,8 @@ def test_the_average_of_the_weights_is_that_of_the_formula_and_is_exchanged_for_
     with one.averaged():
         torch.testing.assert_close(weights(one), expected, rtol=1e-5, atol=1e-7)
     assert all(torch.equal(value, now[name]) for name, value in weights(one).items())
+    with pytest.raises(ValueError, match="ema needs the whole weights"):
+        TrainConfig(ema=0.2, parallel="fsdp").check_ranks(2)
 
 
 @pytest.mark.parametrize("cls", PLAIN)
