@@ -18,7 +18,8 @@ from isopix.data.copies import Groups, exact_duplicates, near_duplicates
 from isopix.data.dataset import DataConfig, open_source
 from isopix.data.flags import SIDE, find_flags
 from isopix.data.preprocess import map_images
-from isopix.data.sources.base import SPLIT_NAMES, Source, SplitName, remember_source
+from isopix.data.sources.base import SPLIT_NAMES, Source, SourceSplit, SplitName, joined, remember_source
+from isopix.data.splits import Split
 from isopix.storage.cache import default_cache
 
 NUM_RANGES = 100  # into which the images of a larger split are divided
@@ -81,6 +82,21 @@ def survey_source(config: DataConfig, *, limit: int = EXAMINED_IMAGES) -> result
     thumbnails = np.array([facts.thumbnail for _, facts in survey.images], np.uint8)
     survey.duplicates = {"exact": exact_duplicates(hashes), "near": near_duplicates(hashes, thumbnails)}
     return _result(survey, splits, limit)
+
+
+def image_names(config: DataConfig, split: Split) -> list[str]:
+    """Return the name of each image as its source has it: a file's path, empty if not known."""
+    if split.rows is None:
+        return [""] * len(split)
+    source = whole_source(config)
+    if len(split) and int(split.rows.max()) >= source.num_images:
+        raise ValueError(f"dataset '{config.source}' has changed: it has fewer images than it had")
+    return [source.image_name(row) for row in split.rows.tolist()]
+
+
+def whole_source(config: DataConfig) -> SourceSplit:
+    """Return all images of a source, those of one split after the other, as `Split.rows` counts them."""
+    return joined([*open_source(config, default_cache())().splits.values()])
 
 
 def spread_ranges(count: int, limit: int) -> list[tuple[int, int]]:

@@ -16,10 +16,11 @@ from isopix.core.choices import Count, SplitName
 from isopix.core.text import printable
 from isopix.core.types import Images
 from isopix.core.verb import checked
-from isopix.data.dataset import DataConfig, ImageDataset, image_names, load_dataset
+from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
 from isopix.data.measurement import images_hash, unknown_images_warning
 from isopix.data.sources.base import SPLIT_NAMES, require_known_source
 from isopix.data.splits import Split
+from isopix.data.survey import image_names
 from isopix.generate.results import NearestTraining, PictureResult
 from isopix.plots.images import png_bytes, sample_grid
 from isopix.pretrained.inputs import ArrayLike, ImagesLike, as_images, require_images

@@ -5,23 +5,25 @@ from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from operator import attrgetter
 from pathlib import Path
+from typing import Any
 
 import torch
 from PIL import Image
 
-from isopix.analysis.neighbors import Neighbors, pixel_differences
+from isopix.analysis.neighbors import Neighbors, duplicate_groups, pixel_differences
 from isopix.analysis.results import Duplicate, NamedImage, NeighborsResult, Outlier, Query, SimilarImage
 from isopix.core.choices import SplitName
 from isopix.data.copies import Groups
-from isopix.data.dataset import DataConfig, ImageDataset, whole_source
+from isopix.data.dataset import DataConfig, ImageDataset
 from isopix.data.decode import RawImage
 from isopix.data.sources.base import SourceSplit
 from isopix.data.splits import Split
-from isopix.data.survey import ImageFacts, examine_image
+from isopix.data.survey import ImageFacts, examine_image, whole_source
 from isopix.plots.images import png_bytes
 from isopix.plots.sheets import COLUMNS, SheetLine, plot_contact_sheet
 from isopix.storage.atomic import replace_file, write_csv
 
+SHOWN = 10  # of each list in the record
 FLAGGED = 100  # outliers whose photos are examined
 GROUPS = "keep difference width height image.split image.index image.name"
 OUTLIERS = "distance flags image.split image.index image.name nearest.split nearest.index nearest.name"
@@ -111,6 +113,25 @@ def similar_images(found: Neighbors, queries: ComparedImages, images: ComparedIm
         Query(name, tuple(SimilarImage(images.names[i], value) for i, value in zip(*nearest, strict=True)))
         for name, *nearest in pairs
     ]
+
+
+def lists_of(
+    near: Neighbors, images: ComparedImages, queries: ComparedImages | None, threshold: float | None
+) -> dict[str, Any]:
+    """Return the lists of the result: of the nearest images to queries, or else duplicates and outliers."""
+    duplicates, outliers = list[tuple[Duplicate, ...]](), list[Outlier]()
+    if queries is None:
+        groups, threshold = duplicate_groups(near, images.whole.images, threshold)
+        duplicates, outliers = kept_duplicates(groups, images), farthest_images(near, images)
+    return {
+        "threshold": threshold,
+        "num_duplicates": sum(len(group) - 1 for group in duplicates),
+        "queries": () if queries is None else tuple(similar_images(near, queries, images)),
+        "first_duplicates": tuple(duplicates[:SHOWN]),
+        "first_outliers": tuple(outliers[:SHOWN]),
+        "duplicates": duplicates,
+        "outliers": outliers,
+    }
 
 
 def save_neighbors(

@@ -1,7 +1,7 @@
 """`isopix score`, `neighbors` and `analyze`: likelihoods, near-duplicates, attention and biases."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from isopix.analysis.results import AnalysisResult, NeighborsResult, ScoreResult
 from isopix.core.choices import Count, NonNegative, Range
@@ -9,11 +9,6 @@ from isopix.core.verb import verb
 from isopix.verbs import options
 from isopix.verbs.features import Layer, Pooling, Splits, default_layer
 from isopix.verbs.options import DataLike, DeviceLike, FullPrecision, Limit, OtherImages, RunLike, Seed, Split
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from isopix.pretrained.neighbors import ComparedImages
 
 Against = Annotated[DataLike | None, options.Stored, "Second dataset: AUROC of each score between the two."]
 Out = Annotated[Path | None, "Folder of the results. Default: a folder of the run."]
@@ -78,7 +73,6 @@ def score(
     return scoring.save_scores(own, result, pictures)
 
 
-SHOWN = 10  # of each list
 Asked = Annotated[
     DataLike | None, options.Stored, "Images, a file or a folder, of which to find the nearest."
 ]
@@ -118,7 +112,7 @@ def neighbors(
 
     Example: isopix neighbors igpt.tiny-cifar10 --data photos --query photo.jpg --out nearest
     """
-    from isopix.analysis.neighbors import duplicate_groups, nearest_neighbors
+    from isopix.analysis.neighbors import nearest_neighbors
     from isopix.pretrained import neighbors as found
     from isopix.pretrained.images import compared_images, results_folder
     from isopix.pretrained.run import open_run
@@ -129,41 +123,29 @@ def neighbors(
         path = results_folder(out, folder, "neighbors")
         chosen = default_layer(run, model) if layer is None else layer
 
-        def features(of: "ComparedImages") -> "Tensor":
-            return layer_features(loaded.model, of.dataset, [*of.splits.values()], chosen, pooled, precision)
-
+        read = (chosen, pooled, precision)
         images = compared_images(loaded, data, split, limit, settings)
         asked = images if query is None else compared_images(loaded, query, None, None)
         count = min(num_neighbors, max(1, len(images.names) - (query is None)))
         near = nearest_neighbors(
-            features(images),
+            layer_features(loaded.model, images.dataset, [images.whole], *read),
             num_neighbors=count,
             device=model.network.device,
-            queries=None if query is None else features(asked),
+            queries=None
+            if query is None
+            else layer_features(loaded.model, asked.dataset, [asked.whole], *read),
         )
-    duplicates, outliers, queries = [], [], []
-    if query is None:
-        groups, threshold = duplicate_groups(near, images.whole.images, threshold)
-        duplicates = found.kept_duplicates(groups, images)
-        outliers = found.farthest_images(near, images)
-    else:
-        queries = found.similar_images(near, asked, images)
+    lists = found.lists_of(near, images, None if query is None else asked, threshold)
     result = NeighborsResult(
         data=images.dataset.name,
         step=loaded.step,
         layer=chosen,
         pool=pooled,
         precision=precision,
-        threshold=threshold,
         num_neighbors=count,
         num_images=len(images.names),
-        num_duplicates=sum(len(group) - 1 for group in duplicates),
         measurements=tuple(loaded.measure(images.dataset, name) for name in images.splits),
-        queries=tuple(queries),
-        first_duplicates=tuple(duplicates[:SHOWN]),
-        first_outliers=tuple(outliers[:SHOWN]),
-        duplicates=duplicates,
-        outliers=outliers,
+        **lists,
     )
     if path is None:
         return result
