@@ -150,7 +150,8 @@ def prepare_finetune(
         _check_same_network(NETWORK, recipe, loaded.recipe)
     # All test images, so that runs of any length can be compared image by image.
     recipe = with_affordable_evaluation(recipe, ["num_test_images", *given])
-    assert recipe.finetune is not None
+    if recipe.finetune is None:
+        raise ValueError("finetune is null in these settings, which are of pre-training")
     model = PretrainModel(recipe.outline(), recipe.objective)
     FineTuneModel(model, recipe.model.width, 2, recipe.finetune)  # raises ValueError if parts do not fit
     return _start(recipe, folder, loaded) if loaded else TrainingStart(recipe)

@@ -84,16 +84,25 @@ def plan(
 Shown = Annotated[PathLike | RecipeLike, "Recipe or model that `isopix list` lists, or a run folder."]
 
 
+SettingsOut = Annotated[Path | None, "Settings file to write, ending in .yaml, which --file takes."]
+
+
 @verb()
-def show(source: Shown, *settings: Settings, file: SettingsFile = None) -> RecipeSettings:
+def show(
+    source: Shown, *settings: Settings, file: SettingsFile = None, out: SettingsOut = None
+) -> RecipeSettings:
     """Show every setting of a recipe or a run: its value, its meaning, and where a changed value comes from.
 
     Settings of a run are compared with those of the recipe that it names.
 
     Example: isopix show igpt.tiny depth=4
+
+    Example: isopix show runs/photos --out photos.yaml
     """
+    from isopix.core.overrides import to_yaml
     from isopix.recipes import registry
     from isopix.runs.load import find_model, saved_recipe
+    from isopix.storage.atomic import replace_file
 
     given = os.fspath(source) if isinstance(source, os.PathLike) else source
     if not isinstance(given, str) or (given in registry.RECIPES and not Path(given).exists()):
@@ -102,7 +111,11 @@ def show(source: Shown, *settings: Settings, file: SettingsFile = None) -> Recip
         raise ValueError("a run has the settings of its training; leave out other settings and files")
     else:
         found = registry.compared(saved_recipe(find_model(Path(given))))
-    return RecipeSettings(recipe=found.recipe.name, settings=tuple(registry.settings(found)))
+    if out is not None:
+        if out.suffix != ".yaml":
+            raise ValueError(f"out is {out}; it must end in .yaml")
+        replace_file(out, to_yaml(found.recipe).encode())
+    return RecipeSettings(recipe=found.recipe.name, settings=tuple(registry.settings(found)), path=out)
 
 
 @dataclass(frozen=True, kw_only=True)

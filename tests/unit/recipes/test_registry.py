@@ -12,7 +12,7 @@ import torch
 
 from isopix.codecs.palette_spec import PaletteFile, PaletteSpec, write_palette
 from isopix.core.config import from_dict, to_dict
-from isopix.core.overrides import override
+from isopix.core.overrides import override, to_yaml
 from isopix.data.dataset import load_dataset
 from isopix.finetuning.classifier import FineTuneConfig
 from isopix.recipes import registry
@@ -201,3 +201,15 @@ def test_epochs_are_the_steps_that_read_every_training_image(epochs: float, step
     assert few.recipe.train.steps == tuned
     with pytest.raises(ValueError, match="steps and epochs are both given"):
         registry.resolve("igpt.digits", settings=[*words, "steps=3"])
+
+
+@pytest.mark.parametrize("name", registry.SINGLE)
+def test_the_settings_file_of_a_recipe_gives_this_recipe(name: str, tmp_path: Path) -> None:
+    """Also from a recipe of other parts, and of fine-tuning."""
+    file, recipe = tmp_path / "s.yaml", override(registry.find(name), {"lr": 1e-05})
+    file.write_text(to_yaml(recipe))
+    for other in ("igpt.digits", "vit.tiny"):
+        assert registry.resolve(other, file=file).recipe == recipe
+    tuned = prepare_finetune("igpt.digits", ["pool=max"], from_scratch=True).recipe
+    file.write_text(to_yaml(tuned))
+    assert prepare_finetune(name, file=file, from_scratch=True).recipe == tuned
