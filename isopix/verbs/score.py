@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from isopix.analysis.results import AnalysisResult, NeighborsResult, ScoreResult
-from isopix.core.choices import Count, NonNegative, Range
+from isopix.core.choices import Count, NonNegative, OfPaper, Range
 from isopix.core.verb import verb
 from isopix.verbs import options
 from isopix.verbs.features import Layer, Pooling, Splits, default_layer
@@ -161,7 +161,7 @@ Positions = Annotated[
     "the default of networks that have one; repeatable.",
 ]
 Renormalize = Annotated[
-    bool, "Exclude attention to a class token from distances; otherwise it counts as distance 0."
+    OfPaper[bool], "Exclude attention to a class token from distances; otherwise it counts as distance 0."
 ]
 Only = Annotated[tuple[str, ...], "Analysis to run, such as attention_distance; repeatable. Default: all."]
 
