@@ -13,7 +13,6 @@ from isopix.studies.inductive_bias.claims import evaluate_trials
 from isopix.studies.inductive_bias.results import STUDY_POOLS, TrialResult
 from isopix.studies.inductive_bias.study import SCALES, Study
 
-CIFAR10 = "study-tiny-cifar10"
 PAIRS = {
     "`tiny`, repeated on another CPU": ("study-tiny", "study-tiny-repeated"),
     "`small`, bf16 and fp32": ("study-small", "study-small-fp32"),
@@ -84,24 +83,6 @@ def study_differences() -> str:
             cells.append(f"{statistics.mean(points):.1f} (max {max(points):.1f}) points")
         rows.append(f"| {title} | {len(both)} | {' | '.join(cells)} |")
     return "\n".join([*rows, "", "Absolute differences between networks of the same seed."]) + "\n"
-
-
-def study_losses() -> str:
-    """Return the losses of the tiny study on CIFAR-10 by encoding and depth."""
-    losses: dict[tuple[str, int], dict[str, list[float]]] = {}
-    for each in finished(CIFAR10)[1]:
-        if each.trial is not None:
-            kind = (each.trial.encoding, each.trial.depth)
-            losses.setdefault(kind, {}).setdefault(each.trial.block, []).append(each.trial.loss)
-    names = list(next(iter(losses.values())))
-    rows = [f"| loss (nats) | {' | '.join(names)} |", "|---|" + "---|" * len(names)]
-    for (encoding, depth), by_block in losses.items():
-        cells = [
-            f"{statistics.mean(by_block[name]):.3f} ± {statistics.stdev(by_block[name]):.3f}"
-            for name in names
-        ]
-        rows.append(f"| {encoding}, {depth} block{'s' * (depth > 1)} | {' | '.join(cells)} |")
-    return "\n".join([*rows, "", "Mean ± standard deviation over seeds.", ""])
 
 
 @cache

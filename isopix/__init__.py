@@ -1,13 +1,14 @@
 """isopix: isotropic networks over pixels. Pre-train image models by predicting pixels, measure what they have
 learned, show it.
 
-Arguments of these types are
-    RunLike     a `Run`, a model of `load`, a run folder, or the name of a model that comes with isopix
+Arguments of these types are::
+
+    RunLike     a Run, a model of `load`, a run folder, or the name of a model that comes with isopix
     DataLike    a dataset: the path of one, or a name (cifar10, digits); or images, with or without labels:
                 arrays [n H W 3], PIL images, files or their bytes in a list, or a dataset of PyTorch
     ImagesLike  an image or several: files, PIL images, arrays or tensors of any size
     MaskLike    bool [H W], True where hidden; a black and white picture; or text: "rectangle:8,8,16,16"
-    DeviceLike  a `torch.device` or its name, or "auto"
+    DeviceLike  a torch.device or its name, or "auto"
     Count       an integer, 1 or more
 """
 

@@ -1,12 +1,9 @@
-"""Nearest neighbors of images: near-duplicates and outliers by features, and their files; by pixels, too.
+"""Nearest neighbors of images by features, and groups of duplicates among them by pixels.
 
 Features are standardized: without, those of a network share a large mean, and the cosine similarity of all
 images is near 1.
 """
 
-from collections.abc import Mapping, Sequence
-from operator import attrgetter
-from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -14,50 +11,29 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from isopix.analysis.results import DuplicatePair, NamedImage, NeighborsResult, Outlier
-from isopix.core.choices import Pool, Precision, SplitName
 from isopix.core.progress import track
-from isopix.core.types import AnyNumber, Images, image_batches
-from isopix.data.splits import Split
-from isopix.model.network import Network
-from isopix.plots.images import png_bytes
-from isopix.plots.sheets import plot_pairs
-from isopix.probing.features import iter_layer
-from isopix.storage.atomic import replace_file, write_csv
+from isopix.core.types import AnyNumber, Images, ImageSequence, image_batches
+from isopix.data.copies import Groups, linked_groups
 
 BLOCK_SIZE = 2048  # images that are compared with as many others at once: 16 MiB of similarities
-MAX_PAIRS = 100_000  # that are returned
 BATCH_PIXELS = 2**22  # of training images, compared at a time
 ROUNDING = 1e-5  # of features of the same image, in batches of other sizes
 PAIRS_AT_ONCE = 1_000  # whose pixels are in memory
-CSV_COLUMNS = {
-    "duplicates": "similarity first.split first.index first.name second.split second.index second.name "
-    "pixel_difference",
-    "outliers": "distance image.split image.index image.name nearest.split nearest.index nearest.name",
-}
+MAX_DIFFERENCE, MIN_DIFFERENCE = 0.2, 1e-3  # of pixels: recompressed copies have up to 0.2, equal ones 0
+DEVIATIONS = 6  # below the mean of the logarithm of differences of other images
+GAUSSIAN_MAD = 1.4826  # standard deviations of a Gaussian in its median absolute deviation
 
 ImageFeatures = Float[Tensor, "N D"]
-Splits = Mapping[SplitName, Split]
-
-
-class SimilarPairs(NamedTuple):
-    """Pairs by decreasing cosine similarity; `total` counts those that were left out, too."""
-
-    first: Int[Tensor, " pairs"]
-    second: Int[Tensor, " pairs"]
-    similarity: Float[Tensor, " pairs"]
-    total: int
 
 
 class Neighbors(NamedTuple):
-    """The nearest neighbors of each image, in order, and the similar pairs."""
+    """The nearest neighbors of each image, in order, with their cosine similarities."""
 
-    indices: Int[Tensor, "N k"]
-    similarities: Float[Tensor, "N k"]
-    pairs: SimilarPairs
+    indices: Int[Tensor, "M k"]
+    similarities: Float[Tensor, "M k"]
 
     @property
-    def distances(self) -> Float[Tensor, " N"]:
+    def distances(self) -> Float[Tensor, " M"]:
         """Mean cosine distance, 1 - similarity, of each image to its nearest neighbors: high for outliers."""
         return 1 - self.similarities.mean(1)
 
@@ -71,38 +47,41 @@ def standardized(features: ImageFeatures) -> ImageFeatures:
 
 
 def nearest_neighbors(
-    features: ImageFeatures, *, num_neighbors: int, threshold: float, device: torch.device
+    features: ImageFeatures,
+    *,
+    num_neighbors: int,
+    device: torch.device,
+    queries: Float[Tensor, "M D"] | None = None,
 ) -> Neighbors:
-    """Return neighbors by cosine similarity, and the MAX_PAIRS most similar pairs of at least `threshold`.
+    """Return the nearest others of each image by cosine similarity, or the nearest images of `queries`.
 
     Blocks are computed on the device, so that memory grows with the number of images alone. Raises
     RuntimeError for features that are not finite.
     """
-    count = len(features)
-    if not 1 <= num_neighbors < count:
-        raise ValueError(f"num_neighbors is {num_neighbors}; allowed for {count} images: 1 to {count - 1}")
-    if bad := int((~features.isfinite().all(1)).sum()):
-        raise RuntimeError(f"the features of {bad:,} of {count:,} images are not finite")
-    points = torch.split(standardized(features.float()), BLOCK_SIZE)
-    found, none = [], torch.zeros(0, dtype=torch.int64)
-    pairs = SimilarPairs(none, none, torch.zeros(0), 0)
-    with track("comparing images", count) as done:
-        for row, queries in enumerate(points):
-            shown = queries.to(device)
-            values = shown.new_zeros(len(queries), 0)
+    count, others = len(features), len(features) - (queries is None)
+    if not 1 <= num_neighbors <= others:
+        raise ValueError(f"num_neighbors is {num_neighbors}; allowed for {count} images: 1 to {others}")
+    whole = features if queries is None else torch.cat([features, queries])
+    if bad := int((~whole.isfinite().all(1)).sum()):
+        raise RuntimeError(f"the features of {bad:,} of {len(whole):,} images are not finite")
+    whole = standardized(whole.float())
+    points = torch.split(whole[:count], BLOCK_SIZE)
+    asked = points if queries is None else torch.split(whole[count:], BLOCK_SIZE)
+    found = []
+    with track("comparing images", len(asked)) as done:
+        for row, block in enumerate(asked):
+            shown = block.to(device)
+            values = shown.new_zeros(len(block), 0)
             best = values, values.long()
-            for column, others in enumerate(points):
-                similarities = (shown @ others.to(device).T).clamp(-1, 1)
-                if row == column:
+            for column, images in enumerate(points):
+                similarities = (shown @ images.to(device).T).clamp(-1, 1)
+                if queries is None and row == column:
                     similarities.fill_diagonal_(-torch.inf)
-                start = (row * BLOCK_SIZE, column * BLOCK_SIZE)
-                if column >= row:
-                    pairs = _with_pairs(pairs, similarities, threshold, start)
-                best = _merged(best, similarities, start[1], num_neighbors)
+                best = _merged(best, similarities, column * BLOCK_SIZE, num_neighbors)
             found.append([each.cpu() for each in best])
-            done(min(count, (row + 1) * BLOCK_SIZE))
+            done(row + 1)
     values, indices = (torch.cat(part) for part in zip(*found, strict=True))
-    return Neighbors(indices, values, pairs)
+    return Neighbors(indices, values)
 
 
 def _merged(
@@ -114,20 +93,6 @@ def _merged(
     which = torch.cat([best[1], indices.expand(similarities.shape)], 1)
     order = values.sort(dim=1, stable=True, descending=True)
     return order.values[:, :count], which.gather(1, order.indices[:, :count])
-
-
-def _with_pairs(
-    pairs: SimilarPairs, similarities: Float[Tensor, "rows columns"], threshold: float, start: tuple[int, int]
-) -> SimilarPairs:
-    above = similarities >= threshold
-    if start[0] == start[1]:
-        above = above.triu(1)
-    row, column = above.nonzero(as_tuple=True)
-    values = torch.cat([pairs.similarity, similarities[row, column].cpu()])
-    first = torch.cat([pairs.first, row.cpu() + start[0]])
-    second = torch.cat([pairs.second, column.cpu() + start[1]])
-    order = values.argsort(descending=True, stable=True)[:MAX_PAIRS]
-    return SimilarPairs(first[order], second[order], values[order], pairs.total + len(row))
 
 
 class NearestImages(NamedTuple):
@@ -158,72 +123,41 @@ def nearest_images(images: Images, others: AnyNumber) -> NearestImages:
     return NearestImages(indices, (nearest / queries.shape[1]).sqrt().float())
 
 
-def pooled_features(
-    network: Network, splits: Splits, layer: int, pool: Pool, precision: Precision
-) -> ImageFeatures:
-    """Return the pooled features of one layer. Raises ValueError for a layer that does not exist."""
-    return torch.cat([*iter_layer(network, splits.values(), layer, pool, precision)])
+def pixel_differences(
+    images: ImageSequence, first: Int[Tensor, " pairs"], second: Int[Tensor, " pairs"]
+) -> Float[Tensor, " pairs"]:
+    """Return the root mean square difference of the pixels of pairs of images, as a multiple of the standard
+    deviation of the flatter one: two gray walls are not copies of each other.
+    """
+    found = []
+    for pairs in zip(torch.split(first, PAIRS_AT_ONCE), torch.split(second, PAIRS_AT_ONCE), strict=True):
+        one, other = (images[each].cpu().float().flatten(1) for each in pairs)
+        flatter = torch.minimum(one.std(1), other.std(1)).clamp(min=1)
+        found.append((one - other).square().mean(1).sqrt() / flatter)
+    return torch.cat(found)
 
 
-def duplicate_pairs(found: SimilarPairs, names: Sequence[NamedImage], splits: Splits) -> list[DuplicatePair]:
-    """Return the similar pairs with the mean absolute difference of their pixels."""
-    pairs = [
-        (names[first], names[second])
-        for first, second in zip(found.first.tolist(), found.second.tolist(), strict=True)
-    ]
-    differences: list[float] = []
-    for start in range(0, len(pairs), PAIRS_AT_ONCE):
-        first, second = _pixels(splits, pairs[start : start + PAIRS_AT_ONCE])
-        differences += (first.int() - second.int()).abs().float().mean((1, 2, 3)).tolist()
-    return [
-        DuplicatePair(similarity, *pair, difference)
-        for similarity, pair, difference in zip(found.similarity.tolist(), pairs, differences, strict=True)
-    ]
+def difference_threshold(differences: Float[Tensor, "N k"]) -> float:
+    """Return the difference up to which images are duplicates, from those of each to its k nearest.
+
+    The k-th is hardly ever a copy: the threshold is `DEVIATIONS` standard deviations below the mean of its
+    logarithm, by the median and the median absolute deviation, and at most `MAX_DIFFERENCE`.
+    """
+    logs = differences[:, -1].clamp(min=MIN_DIFFERENCE).log()
+    deviation = GAUSSIAN_MAD * (logs - logs.median()).abs().median()
+    return min(MAX_DIFFERENCE, float((logs.median() - DEVIATIONS * deviation).exp()))
 
 
-def farthest_images(found: Neighbors, names: Sequence[NamedImage]) -> list[Outlier]:
-    """Return all images, those farthest from others first."""
-    order = found.distances.argsort(descending=True, stable=True).tolist()
-    distances, nearest = found.distances.tolist(), found.indices[:, 0].tolist()
-    return [Outlier(distances[i], names[i], names[nearest[i]]) for i in order]
-
-
-def save_neighbors(path: Path, result: NeighborsResult, splits: Splits, count: int) -> NeighborsResult:
-    """Write the record, duplicates.csv, outliers.csv, and pictures of the first `count` of both lists."""
-    path.mkdir(parents=True, exist_ok=True)
-    for name, columns in CSV_COLUMNS.items():
-        rows = map(attrgetter(*columns.split()), getattr(result, name))
-        write_csv(path / f"{name}.csv", columns.replace(".", "_").split(), rows)
-    title = (
-        f"{result.num_duplicates:,} pairs with a similarity of features of {result.threshold:g} or more, the "
-        "most similar first; in parentheses the mean difference of their pixels, 0 to 255"
-    )
-    pairs = [
-        (f"{each.similarity:.4f} (pixels {each.pixel_difference:.1f})", each.first, each.second)
-        for each in result.duplicates[:count]
-    ]
-    _save_pairs(path / "duplicates.png", title, pairs, splits)
-    title = (
-        "Outliers by features, each beside its nearest image, with its mean distance to the nearest "
-        f"{result.num_neighbors}"
-    )
-    outliers = [(f"{each.distance:.4f}", each.image, each.nearest) for each in result.outliers[:count]]
-    _save_pairs(path / "outliers.png", title, outliers, splits)
-    return result.saved(path)
-
-
-def _save_pairs(
-    path: Path, title: str, pairs: Sequence[tuple[str, NamedImage, NamedImage]], splits: Splits
-) -> None:
-    if pairs:
-        labels = [(value, first.short_name, second.short_name) for value, first, second in pairs]
-        images = _pixels(splits, [(first, second) for _, first, second in pairs])
-        replace_file(path, png_bytes(plot_pairs(title, *images, labels)))
-
-
-def _pixels(splits: Splits, pairs: Sequence[tuple[NamedImage, NamedImage]]) -> tuple[Images, Images]:
-    first, second = (
-        torch.cat([splits[each.split].images[each.index : each.index + 1].cpu() for each in images])
-        for images in zip(*pairs, strict=True)
-    )
-    return first, second
+def duplicate_groups(
+    found: Neighbors, images: ImageSequence, threshold: float | None
+) -> tuple[Groups, float]:
+    """Return groups of images, each linked to a near one by a difference of pixels of up to the threshold,
+    which is returned too: that of the distribution for None.
+    """
+    first = torch.arange(len(found.indices)).repeat_interleave(found.indices.shape[1])
+    second = found.indices.flatten()
+    differences = pixel_differences(images, first, second)
+    if threshold is None:
+        threshold = difference_threshold(differences.view(found.indices.shape))
+    links = torch.stack([first, second], 1)[differences <= threshold]
+    return linked_groups(links.numpy(), len(images)), threshold

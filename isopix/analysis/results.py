@@ -99,29 +99,49 @@ class NamedImage:
 
 
 @dataclass(frozen=True)
-class DuplicatePair:
-    """Two images, the similarity of their features, and the mean difference of their pixels, 0 to 255."""
+class Duplicate:
+    """An image of a group of duplicates: whether to keep it, the difference of its pixels to the one that is
+    kept, relative to their standard deviation, and the size of the photo.
+    """
 
-    similarity: float
-    first: NamedImage
-    second: NamedImage
-    pixel_difference: float
+    image: NamedImage
+    keep: bool
+    difference: float
+    width: int
+    height: int
 
 
 @dataclass(frozen=True)
 class Outlier:
-    """An image, its mean cosine distance to its nearest neighbors, and the nearest one."""
+    """An image, its mean cosine distance to its nearest images, the nearest one, and flags of the photo."""
 
     distance: float
     image: NamedImage
     nearest: NamedImage
+    flags: str = ""
+
+
+@dataclass(frozen=True)
+class SimilarImage:
+    """An image, and the cosine similarity of its features to those of a query."""
+
+    image: NamedImage
+    similarity: float
+
+
+@dataclass(frozen=True)
+class Query:
+    """An image that was given, and the nearest images to it."""
+
+    image: NamedImage
+    nearest: tuple[SimilarImage, ...]
 
 
 class NeighborsResult(Result):
-    """Near-duplicates and outliers among images by the features of a layer; the record has the first.
+    """Duplicates and outliers among images, or the nearest images to `queries`; the record has the first.
 
-    Not in it: all `duplicates` (`num_duplicates` also counts those beyond the 100,000 that are listed), the
-    most similar first, and all images as `outliers`, those farthest from others first.
+    Not in it: all groups of `duplicates`, the most similar first, and all images as `outliers`, those
+    farthest from others first. `num_duplicates` counts images that need not be kept.
     """
 
     data: str
@@ -129,41 +149,51 @@ class NeighborsResult(Result):
     layer: int
     pool: str
     precision: Precision
-    threshold: float
+    threshold: float | None
     num_neighbors: int
     num_images: int
     num_duplicates: int
     measurements: tuple[Measurement, ...]
-    first_duplicates: tuple[DuplicatePair, ...]
+    queries: tuple[Query, ...]
+    first_duplicates: tuple[tuple[Duplicate, ...], ...]
     first_outliers: tuple[Outlier, ...]
-    duplicates: Unsaved[Any] = unsaved()  # DuplicatePair
+    duplicates: Unsaved[Any] = unsaved()  # tuples of Duplicate
     outliers: Unsaved[Any] = unsaved()  # Outlier
 
     @property
     def caption(self) -> str:
-        images = "Near-duplicates, and outliers" if self.num_duplicates else "Outliers"
-        return f"{images}, each beside its nearest image, by the features of layer {self.layer}."
+        images = "Duplicates, and outliers" if self.num_duplicates else "Outliers"
+        shown = "Nearest images to others" if self.queries else f"{images}, each beside its nearest image"
+        return f"{shown}, by the features of layer {self.layer}."
 
     def tables(self) -> list[Table]:
         images = f"{count_of(self.num_images, 'image')} of {self.data}, layer {self.layer}"
-        title = f"{images}; pairs with a similarity of {self.threshold:g} or more: {self.num_duplicates:,}"
-        pairs = [
-            (
-                each.first.short_name,
-                each.second.short_name,
-                f"{each.similarity:.4f}",
-                f"{each.pixel_difference:.1f}",
-            )
-            for each in self.first_duplicates
+        if self.queries:
+            found = [
+                (
+                    query.image.short_name if near is query.nearest[0] else "",
+                    near.image.short_name,
+                    f"{near.similarity:.4f}",
+                )
+                for query in self.queries
+                for near in query.nearest
+            ]
+            return [Table(f"Nearest of {images}", ("query", "image", "similarity"), found)]
+        title = f"{images}; duplicates that need not be kept: {self.num_duplicates:,}"
+        copies = [
+            (group[0].image.short_name, each.image.short_name, f"{each.difference:.3f}")
+            for group in self.first_duplicates
+            for each in group[1:]
         ]
         farthest = [
-            (each.image.short_name, each.nearest.short_name, f"{each.distance:.4f}")
+            (each.image.short_name, each.nearest.short_name, f"{each.distance:.4f}", each.flags)
             for each in self.first_outliers
         ]
         distance = f"mean distance to {self.num_neighbors} nearest"
+        difference = f"pixel difference, at most {self.threshold:.3f}"
         return [
-            Table(title, ("image", "other image", "similarity", "pixel difference"), pairs),
-            Table("Outliers", ("image", "nearest image", distance), farthest),
+            Table(title, ("keep", "duplicate", difference), copies),
+            Table("Outliers", ("image", "nearest image", distance, "flags"), farthest),
         ]
 
 

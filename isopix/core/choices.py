@@ -7,11 +7,16 @@ import json
 import math
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, Literal, get_args, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_type_hints
 
+from cyclopts import Group, Parameter
 from pydantic import GetCoreSchemaHandler, PlainSerializer
 from pydantic_core import CoreSchema
 from pydantic_core.core_schema import no_info_after_validator_function
+
+T = TypeVar("T")
+OfPaper = Annotated[T, Parameter(group=Group.create_ordered("From the papers", sort_key=9))]
+"""An option that only readers of a paper need, in a panel of its own in the help."""
 
 Precision = Literal["fp32", "bf16"]
 FeatureKind = Literal["normed", "residual"]

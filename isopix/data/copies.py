@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float32, UInt8
+from jaxtyping import Float32, Int64, UInt8
 from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
@@ -68,11 +68,20 @@ def near_duplicates(hashes: Rows, thumbnails: UInt8[np.ndarray, "n 8 8 3"]) -> G
     if not len(hashes):
         return []
     _, first, content = np.unique(hashes, return_index=True, return_inverse=True)
-    links, size = _links(thumbnails[first].reshape(len(first), -1)), len(first)
-    graph = coo_array((np.ones(len(links), np.int8), (links[:, 0], links[:, 1])), shape=(size, size))
-    component = connected_components(graph, directed=False)[1][content]
+    links = _links(thumbnails[first].reshape(len(first), -1))
+    component = _components(links, len(first))[content]
     linked = np.isin(content, links)
     return _groups(np.flatnonzero(linked), component[linked])
+
+
+def linked_groups(links: Int64[np.ndarray, "m 2"], count: int) -> Groups:
+    """Return the groups of `count` images that pairs of indices link."""
+    return _groups(np.arange(count), _components(links, count))
+
+
+def _components(links: Int64[np.ndarray, "m 2"], count: int) -> NDArray[np.integer[Any]]:
+    graph = coo_array((np.ones(len(links), np.int8), (links[:, 0], links[:, 1])), shape=(count, count))
+    return connected_components(graph, directed=False)[1]
 
 
 def _groups(images: Rows, keys: NDArray[np.integer[Any]]) -> Groups:

@@ -25,7 +25,6 @@ from isopix.data.sources.base import (
     Source,
     SplitName,
     find_reader,
-    joined,
     remember_source,
 )
 from isopix.data.sources.split_names import SplitReading
@@ -221,16 +220,6 @@ def _as_set(source: Source, config: DataConfig) -> Source:
         return source
     pieces = (source.content_hash, config.splits, config.image_column or "")
     return replace(source, content_hash=hash_bytes(*map(str.encode, pieces)))
-
-
-def image_names(config: DataConfig, split: Split) -> list[str]:
-    """Return the name of each image as its source has it: a file's path, empty if not known."""
-    if split.rows is None:
-        return [""] * len(split)
-    source = joined([*open_source(config, default_cache())().splits.values()])
-    if len(split) and int(split.rows.max()) >= source.num_images:
-        raise ValueError(f"dataset '{config.source}' has changed: it has fewer images than it had")
-    return [source.image_name(row) for row in split.rows.tolist()]
 
 
 def preprocess_config(config: DataConfig) -> PreprocessConfig:

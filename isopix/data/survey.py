@@ -18,7 +18,8 @@ from isopix.data.copies import Groups, exact_duplicates, near_duplicates
 from isopix.data.dataset import DataConfig, open_source
 from isopix.data.flags import SIDE, find_flags
 from isopix.data.preprocess import map_images
-from isopix.data.sources.base import SPLIT_NAMES, Source, SplitName, remember_source
+from isopix.data.sources.base import SPLIT_NAMES, Source, SourceSplit, SplitName, joined, remember_source
+from isopix.data.splits import Split
 from isopix.storage.cache import default_cache
 
 NUM_RANGES = 100  # into which the images of a larger split are divided
@@ -83,6 +84,21 @@ def survey_source(config: DataConfig, *, limit: int = EXAMINED_IMAGES) -> result
     return _result(survey, splits, limit)
 
 
+def image_names(config: DataConfig, split: Split) -> list[str]:
+    """Return the name of each image as its source has it: a file's path, empty if not known."""
+    if split.rows is None:
+        return [""] * len(split)
+    source = whole_source(config)
+    if len(split) and int(split.rows.max()) >= source.num_images:
+        raise ValueError(f"dataset '{config.source}' has changed: it has fewer images than it had")
+    return [source.image_name(row) for row in split.rows.tolist()]
+
+
+def whole_source(config: DataConfig) -> SourceSplit:
+    """Return all images of a source, those of one split after the other, as `Split.rows` counts them."""
+    return joined([*open_source(config, default_cache())().splits.values()])
+
+
 def spread_ranges(count: int, limit: int) -> list[tuple[int, int]]:
     """Return where the ranges of up to `limit` of `count` images start and stop."""
     if count <= limit:
@@ -114,7 +130,7 @@ def _examine_split(survey: Survey, name: SplitName, limit: int, count: CountDone
             room[class_name] = room.get(class_name, 0) - 1
             yield raw, room[class_name] >= 0
 
-    examine = partial(_examine, config=survey.config)
+    examine = partial(examine_image, config=survey.config)
     examined = map_images(jobs(), examine, lambda job: job[0], kept_bytes=3 * PICTURE_SIDE**2)
     for position, class_name, facts in zip(positions, names, examined, strict=True):
         image_name = printable(split.image_name(position))
@@ -133,7 +149,8 @@ def _examine_split(survey: Survey, name: SplitName, limit: int, count: CountDone
     return results.SplitCounts(split.num_images, len(positions), unreadable, per_class)
 
 
-def _examine(job: tuple[decode.RawImage, bool], config: DataConfig) -> ImageFacts | str:
+def examine_image(job: tuple[decode.RawImage, bool], config: DataConfig) -> ImageFacts | str:
+    """Return what an image is, with a picture if the job asks for one; or why it cannot be read."""
     raw, is_kept = job
     min_side = 2 * PICTURE_SIDE if is_kept else SIDE
     try:

@@ -1,4 +1,4 @@
-"""Sheets of pictures with labels: a line for each class, pairs of images, and histograms of their sizes."""
+"""Sheets of pictures with labels: a line for each class or group of images, and histograms of their sizes."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -8,16 +8,12 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 from PIL import Image, ImageDraw
 
-from isopix.core.types import Images
 from isopix.plots import style
 from isopix.plots.images import FRAME_COLOR, write_text
 
 CELL, GAP, MARGIN = 96, 6, 16  # pixels: the side of the place of a picture
 LABEL_WIDTH, COLUMNS = 220, 10  # of a sheet of classes
-PAIR_COLUMNS, GUTTER = 5, 28  # pairs side by side, and pixels between them
-PAIR_WIDTH = 2 * CELL + GAP
 FONT_SIZE, SMALL = 15, 12
-PAIR_HEIGHT = CELL + GAP + FONT_SIZE + 2 * SMALL + 4 * GAP
 TOP = MARGIN + FONT_SIZE + 2 * GAP
 BACKGROUND, TEXT, MUTED = (255, 255, 255), (0x22, 0x25, 0x2A), (0x5A, 0x60, 0x68)
 MAX_BINS = 40
@@ -36,7 +32,8 @@ def plot_contact_sheet(title: str, lines: Sequence[SheetLine]) -> Image.Image:
     """Return the sheet: each line with its label on the left, if any, broken after `COLUMNS` pictures."""
     left = MARGIN + (LABEL_WIDTH if any(line.title for line in lines) else 0)
     rows = [max(1, -(-len(line.pictures) // COLUMNS)) for line in lines]
-    width = left + COLUMNS * (CELL + GAP) - GAP + MARGIN
+    columns = min(COLUMNS, max(3, *(len(line.pictures) for line in lines)))
+    width = left + columns * (CELL + GAP) - GAP + MARGIN
     sheet, draw = _new_sheet(title, width, TOP + sum(rows) * (CELL + GAP) - GAP + MARGIN)
     top = TOP
     for line, count in zip(lines, rows, strict=True):
@@ -48,26 +45,6 @@ def plot_contact_sheet(title: str, lines: Sequence[SheetLine]) -> Image.Image:
             corner = (left + i % COLUMNS * (CELL + GAP), top + i // COLUMNS * (CELL + GAP))
             _place(sheet, draw, picture, corner)
         top += count * (CELL + GAP)
-    return sheet
-
-
-def plot_pairs(
-    title: str, first: Images, second: Images, labels: Sequence[tuple[str, str, str]]
-) -> Image.Image:
-    """Return the images of each pair side by side, in reading order; labels are a number and both names."""
-    lines = -(-len(labels) // PAIR_COLUMNS)
-    width = 2 * MARGIN + PAIR_COLUMNS * (PAIR_WIDTH + GUTTER) - GUTTER
-    sheet, draw = _new_sheet(title, width, TOP + lines * PAIR_HEIGHT + MARGIN)
-    for i, (value, *names) in enumerate(labels):
-        left, top = MARGIN + i % PAIR_COLUMNS * (PAIR_WIDTH + GUTTER), TOP + i // PAIR_COLUMNS * PAIR_HEIGHT
-        _place(sheet, draw, _picture(first, i), (left, top))
-        _place(sheet, draw, _picture(second, i), (left + CELL + GAP, top))
-        top += CELL + GAP
-        write_text(draw, (left, top), value, PAIR_WIDTH, size=FONT_SIZE, color=TEXT)
-        top += FONT_SIZE + GAP
-        for name in names:
-            write_text(draw, (left, top), name, PAIR_WIDTH, size=SMALL, color=MUTED, keep="end")
-            top += SMALL + GAP // 2
     return sheet
 
 
@@ -105,15 +82,6 @@ def _new_sheet(title: str, width: int, height: int) -> tuple[Image.Image, ImageD
     draw = ImageDraw.Draw(sheet)
     write_text(draw, (MARGIN, MARGIN - GAP), title, width - 2 * MARGIN, size=FONT_SIZE, color=TEXT)
     return sheet, draw
-
-
-def _picture(images: Images, index: int) -> Image.Image:
-    picture = Image.fromarray(images[index].movedim(0, 2).contiguous().numpy())
-    scale = CELL // max(picture.size)
-    if not scale:
-        picture.thumbnail((CELL, CELL))
-        return picture
-    return picture.resize((picture.width * scale, picture.height * scale), Image.Resampling.NEAREST)
 
 
 def _place(

@@ -1,7 +1,7 @@
 """The images that verbs read for a run, of its own dataset, of another one or of a caller, and pictures."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -10,19 +10,21 @@ import torch
 from einops import rearrange
 from PIL import Image
 
-from isopix.analysis.neighbors import Splits, nearest_images
+from isopix.analysis.neighbors import nearest_images
 from isopix.analysis.results import NamedImage
 from isopix.core.choices import Count, SplitName
 from isopix.core.text import printable
 from isopix.core.types import Images
 from isopix.core.verb import checked
-from isopix.data.dataset import DataConfig, ImageDataset, image_names, load_dataset
+from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
 from isopix.data.measurement import images_hash, unknown_images_warning
 from isopix.data.sources.base import SPLIT_NAMES, require_known_source
 from isopix.data.splits import Split
+from isopix.data.survey import image_names
 from isopix.generate.results import NearestTraining, PictureResult
 from isopix.plots.images import png_bytes, sample_grid
 from isopix.pretrained.inputs import ArrayLike, ImagesLike, as_images, require_images
+from isopix.pretrained.neighbors import ComparedImages
 from isopix.pretrained.run import logger, require_writable
 from isopix.runs.image_lists import leave_out_seen
 from isopix.runs.load import LoadedRun
@@ -169,7 +171,7 @@ def select_split(
 
 
 def named_images(
-    loaded: LoadedRun, data: DataLike | None, splits: Splits, settings: Sequence[str] = ()
+    loaded: LoadedRun, data: DataLike | None, splits: Mapping[SplitName, Split], settings: Sequence[str] = ()
 ) -> list[NamedImage]:
     """Return the name of each image in its source, also without the folder of all; else split and number."""
     names = {name: [""] * len(each) for name, each in splits.items()}
@@ -189,8 +191,8 @@ def compared_images(
     split: SplitName | None,
     limit: int | None,
     settings: Sequence[str] = (),
-) -> tuple[Splits, list[NamedImage], ImageDataset]:
-    """Return the splits with images, all names, and the dataset. Raises ValueError without any image."""
+) -> ComparedImages:
+    """Return the splits with images, and their names. Raises ValueError without any image."""
     holdout = None if split else 0.0  # one split, if it has one
     whole = opened_images(loaded, data, holdout=holdout, settings=settings)
     dataset = replace(sample_of_each(whole, limit), seen_known=loaded.seen_known)
@@ -198,7 +200,10 @@ def compared_images(
     splits = {name: each for name, each in splits.items() if len(each)}
     if not splits:
         raise ValueError(f"dataset '{dataset.name}' has no images of {split or 'any'} split")
-    return splits, named_images(loaded, data, splits, settings), dataset
+    source = None
+    if not isinstance(data, ImageDataset):
+        source = evaluation_data(loaded, data).updated(settings)
+    return ComparedImages(dataset, splits, named_images(loaded, data, splits, settings), source)
 
 
 def prompt_images(

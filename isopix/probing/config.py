@@ -4,7 +4,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from isopix.core.choices import Count, FeatureKind, NonNegative, Pool, Selection, check_ranges
+from isopix.core.choices import Count, FeatureKind, NonNegative, OfPaper, Pool, Selection, check_ranges
 from isopix.core.config import config
 
 
@@ -16,19 +16,19 @@ class ProbeConfig:
     """Classifier: lbfgs, sgd or adam (logistic regression), ridge (regression), knn, attentive, or one of a
     plugin.
     """
-    features: FeatureKind = "normed"
+    features: OfPaper[FeatureKind] = "normed"
     """normed: activations after the next block's norm (iGPT section 2.4); residual: the residual stream."""
     pool: Pool | None = None
     """grid4: means of 4 x 4 cells; flatten: all positions; first: class token. Default: the recipe's."""
-    start_token: bool = True
+    start_token: OfPaper[bool] = True
     """Read features with the start token; without it pixel i is read at position i, as in transformers."""
     layer: NonNegative | None = None
     """Probe this layer only. Default: all layers."""
-    concat: NonNegative = 0
+    concat: OfPaper[NonNegative] = 0
     """Also probe this many layers around the best one, concatenated (iGPT section 4.4: 5)."""
-    mask_ensemble: NonNegative = 0
+    mask_ensemble: OfPaper[NonNegative] = 0
     """For masked models: majority vote over this many random masks of each image (iGPT section 4.6)."""
-    refit_on_validation: bool = False
+    refit_on_validation: OfPaper[bool] = False
     """Also refit the best layer on train + validation, at the chosen setting (iGPT section 3.1)."""
     num_resamples: Count = 1000
     """Bootstrap samples of the interval of the gain over the best baseline."""
@@ -47,9 +47,9 @@ class FewLabelsConfig:
 
     labels: Annotated[tuple[int | str, ...], Parameter(consume_multiple=True)] = ()
     """Test error with so many labeled images per class, numbers or percentages as in 10%. Default: all."""
-    subsets: Count = 5
+    subsets: OfPaper[Count] = 5
     """Number of random subsets of each number of labels."""
-    select: Selection = "validation"
+    select: OfPaper[Selection] = "validation"
     """Images to choose layer, L2 penalty and step on; cross-validation: the labeled ones, and fixed steps."""
-    finetune_steps: NonNegative = 0
+    finetune_steps: OfPaper[NonNegative] = 0
     """Also fine-tune the run on every subset, for at most this many steps."""

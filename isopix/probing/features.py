@@ -249,6 +249,21 @@ def _views(data: ImageDataset, mask_ensemble: int) -> list[View]:
     return views
 
 
+def layer_features(
+    model: PretrainModel,
+    data: ImageDataset,
+    splits: Sequence[Split],
+    layer: int,
+    pool: Pool,
+    precision: Precision,
+) -> Float[Tensor, "N D"]:
+    """Return the features of `iter_layer` of splits of a dataset; from the cache after the first time."""
+    source = NetworkFeatures(model, precision, config=ProbeConfig(layer=layer, pool=pool))
+    folder = _cache_folder(source, data, "layer", images_hash(*splits), torch.__version__)
+    read = lambda: torch.cat([*iter_layer(model.network, splits, layer, pool, precision)])[None]  # noqa: E731
+    return kept({"features": read}, folder)["features"][0]
+
+
 def _cache_folder(source: FeatureSource, data: ImageDataset, *facts: str) -> Path:
     images = images_hash(data.train, data.validation, data.test)  # the fingerprint has their preprocessing
     parts = (str(CACHE_VERSION), source.identity(), data.fingerprint, images, PIL.__version__, *facts)

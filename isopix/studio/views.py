@@ -126,7 +126,6 @@ def completion_frames(
 
 NUM_NEIGHBORS = 8
 NUM_MASKS = 32  # of the surprise map of a masked model, so that most pixels are predicted
-NO_PAIRS = 2.0  # a cosine similarity that no pair has
 
 
 def neighbor_tiles(run: OpenedRun, image: Images, layer: int, *, index: int | None = None) -> list[Tile]:
@@ -135,12 +134,11 @@ def neighbor_tiles(run: OpenedRun, image: Images, layer: int, *, index: int | No
     if len(others) < 2:
         raise ValueError(f"there are no images to compare with; {run.note}")
     query = extract_features(run.model.network, image)[layer]
-    points = torch.cat([query, run.features[layer][others]])
-    count = min(NUM_NEIGHBORS, len(others))
-    found = nearest_neighbors(points, num_neighbors=count, threshold=NO_PAIRS, device=torch.device("cpu"))
+    count, points = min(NUM_NEIGHBORS, len(others)), run.features[layer][others]
+    found = nearest_neighbors(points, num_neighbors=count, device=torch.device("cpu"), queries=query)
     tiles = [Tile(pixels_of(image), "this image")]
     for place, similarity in zip(found.indices[0].tolist(), found.similarities[0].tolist(), strict=True):
-        picture = pixels_of(run.images[others[place - 1]][None])
+        picture = pixels_of(run.images[others[place]][None])
         tiles.append(Tile(picture, f"similarity {similarity:.2f}".replace("-", "\N{MINUS SIGN}")))
     return tiles
 

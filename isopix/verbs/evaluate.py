@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 from pydantic import BeforeValidator
 
-from isopix.core.choices import NonNegative
+from isopix.core.choices import NonNegative, OfPaper
 from isopix.core.text import expand_home
 from isopix.core.verb import verb
 from isopix.finetuning.results import EvaluationResult
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from isopix.runs.load import LoadedRun
 
 Masks = Annotated[
-    NonNegative | None,
+    OfPaper[NonNegative | None],
     "Number of random masks per test image; 0 uses unmasked images. Default: as in fine-tuning.",
 ]
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from isopix.core.choices import OfPaper
 from isopix.core.text import command_line
 from isopix.core.verb import verb
 from isopix.runs.results import TrainingResult
@@ -151,10 +152,12 @@ Tuned = Annotated[PathLike, "Run folder of a pre-trained network, a trained mode
 Labels = Annotated[
     int | str | None, "Number of labeled training images per class, or a fraction such as 10%."
 ]
-Subset = Annotated[int | None, "Index of the balanced random subset that --labels selects: 0, 1, ..."]
+Subset = Annotated[
+    OfPaper[int | None], "Index of the balanced random subset that --labels selects: 0, 1, ..."
+]
 FromScratch = Annotated[bool, "Train the recipe, or that of the run, from scratch."]
 Refit = Annotated[
-    bool, "Choose the number of steps on the validation split, then retrain on train + validation."
+    OfPaper[bool], "Choose the number of steps on the validation split, then retrain on train + validation."
 ]
 
 

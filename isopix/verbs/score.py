@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from isopix.analysis.results import AnalysisResult, NeighborsResult, ScoreResult
-from isopix.core.choices import Count, NonNegative, Range
+from isopix.core.choices import Count, NonNegative, OfPaper, Range
 from isopix.core.verb import verb
 from isopix.verbs import options
 from isopix.verbs.features import Layer, Pooling, Splits, default_layer
@@ -73,12 +73,16 @@ def score(
     return scoring.save_scores(own, result, pictures)
 
 
-SHOWN = 10  # of each list
-Threshold = Annotated[
-    Annotated[float, Range(low=-1, high=1)], "Cosine similarity of near-duplicates, up to 1."
+Asked = Annotated[
+    DataLike | None, options.Stored, "Images, a file or a folder, of which to find the nearest."
 ]
-NumNeighbors = Annotated[Count, "Nearest images in the mean distance of outliers; at most all others."]
-Pictures = Annotated[NonNegative, "Number of pairs and of outliers to draw; 0 for none."]
+Threshold = Annotated[
+    Annotated[float, Range(above=0)] | None,
+    "Pixel difference of duplicates, relative to their standard deviation. Default: 0.2, or less by the "
+    "differences of other images.",
+]
+NumNeighbors = Annotated[Count, "Nearest images: of a query, of outliers, and compared by pixels."]
+Pictures = Annotated[NonNegative, "Number of groups, outliers and queries to draw; 0 for none."]
 
 
 @verb()
@@ -88,7 +92,8 @@ def neighbors(
     data: OtherImages = None,
     split: Splits = None,
     limit: Limit = None,
-    threshold: Threshold = 0.95,
+    query: Asked = None,
+    threshold: Threshold = None,
     num_neighbors: NumNeighbors = 10,
     layer: Layer = None,
     pool: Pooling = None,
@@ -97,50 +102,55 @@ def neighbors(
     precision: FullPrecision = "fp32",
     device: DeviceLike = "auto",
 ) -> NeighborsResult:
-    """Find near-duplicates and outliers in images by the features of a run.
+    """Find duplicates and outliers in images by the features of a run, or the nearest images to others.
 
-    Near-duplicates have a high cosine similarity of standardized features; the mean difference of their
-    pixels, 0 to 255, separates copies from similar images. Outliers have the highest mean cosine
-    distance to their nearest neighbors. Writes `duplicates.csv`, `outliers.csv` and a picture of each.
+    Duplicates are among the nearest images by features, and have a low difference of pixels; of each group
+    the largest photo is to be kept. Outliers have the highest mean cosine distance to their nearest images.
+    Writes a CSV file and a picture of each list. Features are kept in the cache.
 
-    Example: isopix neighbors runs/photos --data photos --threshold 0.98
+    Example: isopix neighbors runs/photos --data photos
+
+    Example: isopix neighbors igpt.tiny-cifar10 --data photos --query photo.jpg --out nearest
     """
-    from isopix.analysis import neighbors as found
+    from isopix.analysis.neighbors import nearest_neighbors
+    from isopix.pretrained import neighbors as found
     from isopix.pretrained.images import compared_images, results_folder
     from isopix.pretrained.run import open_run
+    from isopix.probing.features import layer_features
 
     with open_run(run, device) as (folder, model):
+        loaded, pooled = model.loaded, pool or model.pool
         path = results_folder(out, folder, "neighbors")
-        splits, names, dataset = compared_images(model.loaded, data, split, limit, settings)
         chosen = default_layer(run, model) if layer is None else layer
-        pooled = pool or model.pool
-        features = found.pooled_features(model.network, splits, chosen, pooled, precision)
-        nearest = min(num_neighbors, max(1, len(names) - 1))
-        near = found.nearest_neighbors(
-            features, num_neighbors=nearest, threshold=threshold, device=model.network.device
+
+        read = (chosen, pooled, precision)
+        images = compared_images(loaded, data, split, limit, settings)
+        asked = images if query is None else compared_images(loaded, query, None, None)
+        count = min(num_neighbors, max(1, len(images.names) - (query is None)))
+        near = nearest_neighbors(
+            layer_features(loaded.model, images.dataset, [images.whole], *read),
+            num_neighbors=count,
+            device=model.network.device,
+            queries=None
+            if query is None
+            else layer_features(loaded.model, asked.dataset, [asked.whole], *read),
         )
-    duplicates = found.duplicate_pairs(near.pairs, names, splits)
-    outliers = found.farthest_images(near, names)
+    lists = found.lists_of(near, images, None if query is None else asked, threshold)
     result = NeighborsResult(
-        data=dataset.name,
-        step=model.loaded.step,
+        data=images.dataset.name,
+        step=loaded.step,
         layer=chosen,
         pool=pooled,
         precision=precision,
-        threshold=threshold,
-        num_neighbors=nearest,
-        num_images=len(names),
-        num_duplicates=near.pairs.total,
-        measurements=tuple(model.loaded.measure(dataset, name) for name in splits),
-        first_duplicates=tuple(duplicates[:SHOWN]),
-        first_outliers=tuple(outliers[:SHOWN]),
-        duplicates=duplicates,
-        outliers=outliers,
+        num_neighbors=count,
+        num_images=len(images.names),
+        measurements=tuple(loaded.measure(images.dataset, name) for name in images.splits),
+        **lists,
     )
     if path is None:
         return result
     own = path if out else result.named(path, result.step, result.data).with_suffix("")
-    return found.save_neighbors(own, result, splits, pictures)
+    return found.save_neighbors(own, result, pictures, images, asked)
 
 
 Images = Annotated[Count, "Number of images to average over."]
@@ -151,7 +161,7 @@ Positions = Annotated[
     "the default of networks that have one; repeatable.",
 ]
 Renormalize = Annotated[
-    bool, "Exclude attention to a class token from distances; otherwise it counts as distance 0."
+    OfPaper[bool], "Exclude attention to a class token from distances; otherwise it counts as distance 0."
 ]
 Only = Annotated[tuple[str, ...], "Analysis to run, such as attention_distance; repeatable. Default: all."]
 

@@ -73,10 +73,19 @@ OTHERS = f"""
 --only attention_rollout; --order random; --palette palette.npz; --pictures 1; --pool flatten;
 --position 1,1; --precision bf16; --price 2; --probe-every 1; --refit-on-validation; --rows 3; --seed 5;
 --select cross-validation; --size 12 12; --split train; --subset 1; --subsets 3; --temperature 0.5;
---threshold 0.5; --top-k 2; --top-p 0.3
+--threshold 2; --top-k 2; --top-p 0.3
 """
-# Where it runs, is written or logged to; attention with a class token; labels of tables (unit tests of data).
-NOT_TRIED = {"--compile", "--device", "--logger", "--out", "--range", "--renormalize", "--label-column"}
+# Where it runs, is written or logged to; a class token's attention; labels of tables, queries (unit tests).
+NOT_TRIED = {
+    "--compile",
+    "--device",
+    "--logger",
+    "--out",
+    "--range",
+    "--renormalize",
+    "--label-column",
+    "--query",
+}
 # Echoes of options, and texts with them.
 ECHOES = {"call", "config", "label", "next", "passes", *PASSING}
 ECHOES |= {"resume", "sampling", "selection", "source", "warnings"}

@@ -38,7 +38,7 @@ train.precision=bf16 train.seed=1 train.log_every=2 train.evaluate_every=1 train
 train.num_test_images=2 train.knn_images=8 train.checkpoint_every=2 train.probe_every=2
 finetune.generative_weight=0.5 finetune.layer=1 finetune.pool=grid4 finetune.residual_block=true
 finetune.head_bias=true finetune.dropout=0.5 finetune.label_smoothing=0.1
-finetune.mixup=1 finetune.cutmix=1
+finetune.mixup=1 finetune.cutmix=1 finetune.class_weights=balanced
 finetune.patience=1+train.evaluate_every=1 finetune.mask_ratio=0.3 finetune.mask_at_eval=false
 """
 OTHERS = VALUES.split()

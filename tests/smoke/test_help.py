@@ -49,6 +49,9 @@ def test_help_is_in_order_and_loads_no_heavy_module() -> None:
     assert (words[: len(order)], {*order}) == (order, {*VERBS})
     for word, page in zip(VERBS, pages[1:], strict=False):
         assert f"Example: isopix {word}" in page
+    common, of_papers = pages[1 + [*VERBS].index("probe")].split("From the papers")
+    assert ("--method" in common, "--concat" in common) == (True, False)
+    assert "--concat" in of_papers
 
 
 ISOPIX = [sys.executable, "-m", "isopix"]

@@ -20,8 +20,8 @@ def features(count: int = 70) -> torch.Tensor:
     return found
 
 
-def search(given: torch.Tensor, k: int = 5, threshold: float = 0.5) -> Neighbors:
-    return nearest_neighbors(given, num_neighbors=k, threshold=threshold, device=CPU)
+def search(given: torch.Tensor, k: int = 5) -> Neighbors:
+    return nearest_neighbors(given, num_neighbors=k, device=CPU)
 
 
 @pytest.mark.parametrize("block", [1, 7, 35, 70, 1000])
@@ -34,39 +34,59 @@ def test_neighbors_are_those_of_scikit_learn(block: int, monkeypatch: pytest.Mon
     assert found.distances.numpy() == pytest.approx(distances.mean(1), abs=1e-5)
 
 
-@pytest.mark.parametrize("block", [1, 7, 35, 1000])
-@pytest.mark.parametrize("threshold", [0.2, 0.5, 0.99])
-def test_pairs_are_all_of_the_matrix_of_similarities(
-    block: int, threshold: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("block", [7, 1000])
+def test_neighbors_of_queries_are_those_of_scikit_learn(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(neighbors, "BLOCK_SIZE", block)
-    given = StandardScaler().fit_transform(features().double().numpy())
-    given /= np.linalg.norm(given, axis=1, keepdims=True)
-    first, second = np.triu(given @ given.T >= threshold, 1).nonzero()
-    found = search(features(), threshold=threshold).pairs
-    expected = {*zip(first, second, strict=True)}
-    assert {*zip(found.first.tolist(), found.second.tolist(), strict=True)} == expected
-    assert found.total == len(first) > 5
-    values = found.similarity.tolist()
-    assert values == sorted(values, reverse=True)
-    assert values == pytest.approx((given @ given.T)[found.first, found.second].tolist(), abs=1e-5)
+    given, queries = features()[:50], features()[50:]
+    found = nearest_neighbors(given, num_neighbors=50, device=CPU, queries=queries)
+    scaled = StandardScaler().fit_transform(features().double().numpy())
+    reference = NearestNeighbors(n_neighbors=50, metric="cosine").fit(scaled[:50])
+    distances, indices = reference.kneighbors(scaled[50:])
+    assert np.array_equal(found.indices.numpy(), indices)
+    assert found.similarities.numpy() == pytest.approx(1 - distances, abs=1e-5)
 
 
-def test_the_most_similar_pairs_are_kept_and_all_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = search(features(), threshold=0.2).pairs
-    monkeypatch.setattr(neighbors, "BLOCK_SIZE", 8)
-    monkeypatch.setattr(neighbors, "MAX_PAIRS", 6)
-    found = search(features(), threshold=0.2).pairs
-    assert found.similarity.tolist() == pytest.approx(whole.similarity[:6].tolist(), abs=1e-6)
-    assert (len(found.first), found.total) == (6, whole.total)
-    members = {*found.first.tolist(), *found.second.tolist()}
-    assert members == {0, 67, 68, 69}
+def test_differences_are_relative_to_the_flatter_image(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(neighbors, "PAIRS_AT_ONCE", 2)
+    images = torch.cat([pixels(4), torch.full((2, 3, 32, 32), 9, dtype=torch.uint8)])
+    images[1] = images[0] // 2
+    images[5] += 3
+    first, second = torch.tensor([0, 0, 2, 4, 4]), torch.tensor([1, 2, 3, 5, 4])
+    one, other = (images[each].double().flatten(1).numpy() for each in (first, second))
+    deviation = np.minimum(one.std(1, ddof=1), other.std(1, ddof=1)).clip(min=1)
+    expected = np.sqrt(((one - other) ** 2).mean(1)) / deviation
+    found = neighbors.pixel_differences(images, first, second)
+    assert found.numpy() == pytest.approx(expected, rel=1e-5)
+    assert found.tolist()[3:] == [3, 0]
+
+
+def test_the_threshold_is_that_of_other_images() -> None:
+    """Differences to the k-th have a logarithm of -1 + 0.05 u with u in -2..2: the deviation of the median is
+    0.05, and six Gaussian ones are 6 * 1.4826 * 0.05 below."""
+    steps = torch.tensor([-2.0, -1, -1, 0, 0, 0, 1, 1, 2])
+    others = (0.05 * steps - 1).exp()
+    differences = torch.stack([torch.zeros(9), others], 1)
+    assert neighbors.difference_threshold(differences * 0.5) == pytest.approx(
+        0.5 * np.exp(-1 - 6 * 1.4826 * 0.05), rel=1e-5
+    )
+    assert neighbors.difference_threshold(differences) == 0.2
+
+
+def test_groups_are_joined_by_pixels_among_neighbors_only() -> None:
+    images = pixels(6)
+    images[3], images[4] = images[1], images[1] // 2 + images[1] // 4  # near, but for 0.4 deviations
+    found = Neighbors(torch.tensor([[1], [3], [0], [4], [3], [0]]), torch.zeros(6, 1))
+    near = neighbors.pixel_differences(images, torch.tensor([3]), torch.tensor([4])).item()
+    assert neighbors.duplicate_groups(found, images, 0.1) == ([(1, 3)], 0.1)
+    assert neighbors.duplicate_groups(found, images, near)[0] == [(1, 3, 4)]
+    found.indices[1] = 0  # an equal image that is none of the nearest
+    found.indices[3] = 0
+    assert neighbors.duplicate_groups(found, images, 0.1)[0] == []
 
 
 def test_features_that_are_constant_or_of_equal_images_are_no_error() -> None:
     same = search(torch.ones(6, 3), k=2)
-    assert torch.isfinite(same.similarities).all()
-    assert same.pairs.total == 15  # all are copies of one image
+    assert same.similarities.tolist() == [pytest.approx([1, 1])] * 6
     constant = torch.cat([features(), torch.full((70, 1), 3.7)], 1)
     assert torch.allclose(standardized(constant)[:, :-1], standardized(features()), atol=1e-4)
 

@@ -12,9 +12,10 @@ import torch
 
 from isopix.core.overrides import override
 from isopix.core.random import generator
-from isopix.data.dataset import DataConfig, ImageDataset, image_names, load_dataset
+from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
 from isopix.data.sources.base import is_known_source, remember_source, require_known_source
 from isopix.data.splits import balanced_subset, count_or_fraction
+from isopix.data.survey import image_names
 from isopix.verbs.data import data_show
 from tests.unit.data.conftest import Draw
 from tests.unit.data.refusal import refusal

@@ -10,7 +10,7 @@ from PIL import Image
 
 from isopix.core.random import generator
 from isopix.core.types import Images
-from isopix.plots import images, sheets
+from isopix.plots import images
 from isopix.plots import palette as plots
 
 SIDE, FRAME = 4, images.FRAME
@@ -109,20 +109,6 @@ def test_names_and_scores_are_below_the_pictures() -> None:
     assert labeled[-bar - images.LABEL_HEIGHT : -bar, :, 3].any()
     first, middle, last = labeled[-8, [0, images.BAR_WIDTH // 2, images.BAR_WIDTH - 1], :3].sum(-1)
     assert first < middle < last
-
-
-def test_pairs_are_side_by_side_and_large_images_fit() -> None:
-    first = torch.zeros(7, 3, 4, 4, dtype=torch.uint8)
-    second = first.clone()
-    first[:, 0], second[:, 2] = 255, 255
-    labels = [("0.99", "train/" * 40 + "a.png", "b.png")] * 7
-    picture = np.asarray(sheets.plot_pairs("Pairs", first, second, labels)).astype(int)
-    red, blue = ((picture == color).all(-1) for color in ([255, 0, 0], [0, 0, 255]))
-    assert red.sum() == blue.sum() == 7 * 96 * 96
-    rows, columns = red.nonzero()
-    assert blue[rows, columns + sheets.CELL + sheets.GAP].all()
-    large = torch.full((1, 3, 300, 150), 100, dtype=torch.uint8)
-    assert (np.asarray(sheets.plot_pairs("", large, large, labels[:1])) == 100).all(-1).sum() == 2 * 96 * 48
 
 
 def colors(count: int) -> torch.Tensor:

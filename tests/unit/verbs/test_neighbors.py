@@ -2,42 +2,66 @@
 
 import csv
 import json
+import shutil
 from pathlib import Path
 
-import numpy as np
 import pytest
+from PIL import Image
 
 import isopix
+from isopix.probing import features
 from tests.tiny_runs import CPU, Copy
 
+SIZE = ("rows=8", "cols=8")  # of the inputs of the runs
 
-def test_a_copy_is_found_and_the_list_of_outliers_is_saved(copy_of: Copy, photos: Path) -> None:
+
+def test_duplicates_are_found_the_largest_is_kept_and_the_outliers_have_flags(
+    copy_of: Copy, photos: Path
+) -> None:
     run = copy_of("bert", "run")
-    for file in sorted(photos.glob("*.png")):
-        folder = photos / ("dark" if file.stem < "06" else "noise")
-        folder.mkdir(exist_ok=True)
-        file.rename(folder / file.name)
-    found = isopix.neighbors(run, data=photos, threshold=0.999, num_neighbors=3, **CPU)
-    [pair] = found.duplicates
-    assert {pair.first.short_name, pair.second.short_name} == {"noise/11.png", "noise/copy.png"}
-    assert (pair.similarity, pair.pixel_difference) == (pytest.approx(1), 0)
+    with Image.open(photos / "11.png") as image:
+        width, height = image.size
+        image.resize((3 * width, 3 * height), Image.Resampling.NEAREST).save(photos / "x-large.png")
+    found = isopix.neighbors(run, data=photos, num_neighbors=3, **CPU)
+    [group] = found.duplicates
+    names = [each.image.short_name for each in group]
+    assert (names[0], {*names}) == ("x-large.png", {"11.png", "copy.png", "x-large.png"})
+    assert [each.keep for each in group] == [True, False, False]
+    assert [(each.width, each.height) for each in group][:2] == [(3 * width, 3 * height), (width, height)]
+    assert max(each.difference for each in group) < found.threshold
+    with (found.path / "duplicates.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [(each["group"], each["keep"]) for each in rows] == [("0", "True"), ("0", "False"), ("0", "False")]
+    assert [Path(each["name"]).name for each in rows] == names
     with (found.path / "outliers.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     distances = [each.distance for each in found.outliers]
     assert [float(each["distance"]) for each in rows] == distances == sorted(distances, reverse=True)
-    assert rows[0]["image_name"] == found.outliers[0].image.name
-    nearest = {each.image.short_name: each.nearest.short_name for each in found.outliers}
-    assert (nearest["noise/11.png"], nearest["noise/copy.png"]) == ("noise/copy.png", "noise/11.png")
-    assert len(rows) == found.num_images == 13
+    flags = {each.image.name: each.flags for each in found.outliers}
+    surveyed = {
+        each.image.name: ", ".join(each.flags) for each in isopix.data_show(photos, *SIZE).survey.flagged
+    }
+    assert {name: each for name, each in flags.items() if each} == surveyed != {}
 
 
-def test_pixel_differences_are_those_of_the_files(copy_of: Copy, photos: Path) -> None:
+def test_the_nearest_images_of_a_query_are_found_and_features_are_kept(
+    copy_of: Copy, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = isopix.load(copy_of("bert", "run"), **CPU)
-    found = isopix.neighbors(model, data=photos, threshold=-1.0, num_neighbors=3)
-    assert found.num_duplicates == len(found.duplicates) == 13 * 12 // 2
-    for pair in found.duplicates[::7]:
-        one, other = (model.preprocess(each.name).numpy().astype(float) for each in (pair.first, pair.second))
-        assert pair.pixel_difference == pytest.approx(np.abs(one - other).mean())
+    query = tmp_path / "query.png"
+    shutil.copy(photos / "03.png", query)
+    found = isopix.neighbors(model, data=photos, query=query, num_neighbors=13, out=tmp_path / "found")
+    [asked] = found.queries
+    assert (asked.image.name, asked.nearest[0].image.short_name) == (str(query), "03.png")
+    assert asked.nearest[0].similarity == pytest.approx(1)
+    assert len({each.image for each in asked.nearest}) == 13
+    assert {each.name for each in found.path.iterdir()} == {"queries.csv", "queries.png", "neighbors.json"}
+    monkeypatch.setattr(features, "iter_layer", None)  # kept features are not computed again
+    again = isopix.neighbors(model, data=photos, query=query, num_neighbors=13)
+    assert again.queries == found.queries
+    for change in ({"layer": 0}, {"pool": "flatten"}, {"split": "train", "limit": 5}):
+        with pytest.raises(TypeError, match="not callable"):
+            isopix.neighbors(model, data=photos, **change)
 
 
 def test_a_few_images_are_compared_with_all_others_by_default(copy_of: Copy, photos: Path) -> None:
