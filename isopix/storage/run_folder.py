@@ -118,7 +118,7 @@ class RunFolder:
             raise ValueError(f"{path} {reason}; resume with: {again}")
         if not run.recipe.is_file():
             names = {each.name for each in path.iterdir() if not atomic.is_temporary(each)}
-            if names <= {FOLDER_LOCK, SETTINGS}:
+            if names and names <= {FOLDER_LOCK, SETTINGS}:
                 raise ValueError(f"{path} has nothing saved yet; the command that began it starts it again")
             copy = latest_folder(run.checkpoints)
             problem = f"copy that of {copy}" if copy else "it is not a run folder"
@@ -214,8 +214,9 @@ def require_new(path: Path, allowed: Collection[str] = ()) -> None:
 
 
 def runs_in(folder: Path) -> list[Path]:
-    """Return the run folders in a folder, by their names; none if it is itself a run."""
-    inside = [] if RunFolder(folder).recipe.is_file() else folder.glob("*/recipe.json")
+    """Return the run folders in a folder, by their names; none if it is itself a run, or will be one."""
+    own = RunFolder(folder)
+    inside = [] if own.recipe.is_file() or own.selection.is_dir() else folder.glob("*/recipe.json")
     return sorted(each.parent for each in inside)
 
 

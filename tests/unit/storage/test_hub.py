@@ -84,4 +84,4 @@ def test_upload_creates_the_model_and_uploads_the_folder(
     message = "Upload by isopix"
     upload.assert_called_once_with(repo_id="owner/name", folder_path=tmp_path, commit_message=message)
     with pytest.raises(ValueError, match="'name' is not a Hub model name; use owner/name"):
-        hub.upload(tmp_path, "name", private=True)
+        hub.require_name("name")
