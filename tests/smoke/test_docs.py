@@ -61,8 +61,8 @@ def run_commands(isopix: Run, text: str, *, less: list[str]) -> None:
         if line.startswith("$ "):
             name, *words = line[2:].split("  #")[0].split()
             assert name == "isopix"
-            trains = words[0] in ("pretrain", "finetune")
-            code, out, err = isopix(*words, *(less if trains else []))
+            shorter = words[0] in ("pretrain", "finetune") and "lr=search" not in line  # which has to learn
+            code, out, err = isopix(*words, *(less if shorter else []))
             assert code == 0, f"{line}\n{out}\n{err}"
             assert "Traceback" not in err
 

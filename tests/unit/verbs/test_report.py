@@ -82,7 +82,8 @@ def test_a_demo_writes_one_report_and_resumes(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(demo_verb, "train_side_by_side", stop)
     with pytest.raises(KeyboardInterrupt):
         demo(*settings, out=tmp_path, device="cpu")
-    assert [words[:2] for words in resumed.values()] == [["resume", str(run)] for run in resumed]
+    assert [words[0] for words in resumed.values()] == ["pretrain"] * 3
+    assert {run.parent for run in resumed} == {tmp_path / "1"}  # where the same command resumes
 
 
 def test_a_training_of_a_demo_that_fails_says_why(tmp_path: Path) -> None:
