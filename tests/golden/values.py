@@ -30,7 +30,8 @@ LAYOUT = re.compile(r"─+|\s+")  # which depends on the lengths of paths and ti
 # Of the machine, of the moment and of the place: fields, and parts of texts.
 PASSING = {"command", "commit", "device", "folder", "free_bytes", "isopix", "path", "run_id", "seconds"}
 PASSING |= {"images_per_second", "peak_memory_bytes", "platform", "python", "started", "time", "written"}
-PASSING |= {"grad_norm", "iterations", "t-SNE", "UMAP"}  # rounding errors, and what they grow in
+# Rounding errors, and what they grow in.
+PASSING |= {"grad_norm", "iterations", "t-SNE", "UMAP", "feature_projection.png"}
 PASSING |= {"pillow", "probing_seconds", "torch", "training_seconds"}
 TEXTS = re.compile(
     r"cpu \(.*? cores?\)|memory: available.*|/\S+/(?=\w)|\bout\d+\b|\b\d+:\d\d\b"
@@ -85,7 +86,8 @@ def contents(folder: Path | None) -> dict[str, Any]:
     """Return the settings, tables, pictures and the text of the pages of a folder."""
     files = sorted(folder.rglob("*")) if folder and folder.is_dir() else []
     kinds = {each: each.name if each.suffix == ".json" else each.suffix for each in files}
-    return {each.name: READERS[kind](each) for each, kind in kinds.items() if kind in READERS}
+    kept = {each: kind for each, kind in kinds.items() if kind in READERS and each.name not in PASSING}
+    return {each.name: READERS[kind](each) for each, kind in kept.items()}
 
 
 def flat(value: Any) -> list[Any]:

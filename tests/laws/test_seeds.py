@@ -43,6 +43,7 @@ CALLS = {  # a command, and the seed it is given for all but the choice of image
     f"evaluate bert --limit 8 --seed {OPTION}": OPTION,
     f"probe bert --mask-ensemble 2 --method ridge --num-resamples 2 --seed {OPTION}": OPTION,
     f"probe ar --method adam epochs=2 --num-resamples 2 --seed {OPTION}": OPTION,
+    f"probe ar --method attentive iterations=2 --layer 1 --num-resamples 2 --seed {OPTION}": OPTION,
     "probe ar --labels 2 --subsets 2 --method ridge --select cross-validation": DATA,
     f"sample ar -n 2 --seed {OPTION}": OPTION,
     f"complete bert -n 2 --each 1 --mask random:0.5 --iterations 2 --seed {OPTION}": OPTION,
