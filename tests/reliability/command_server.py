@@ -1,8 +1,8 @@
 """A process that has imported isopix and forks the real command line: a command starts in milliseconds.
 
 Reads lines of JSON from standard input: `words`, `folder` (the working directory), `output` (a file),
-and `kill_in_save`, null or a pair: the command is killed so many seconds after so many files and folders of
-unfinished checkpoints were touched.
+and `kill_in_save`, null or a pair: the command is killed so many seconds after so many files of unfinished
+checkpoints were touched.
 Answers with the process id of the command, and with its exit code at its end (-9: killed).
 """
 
@@ -12,6 +12,7 @@ import signal
 import sys
 import threading
 import traceback
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -31,12 +32,13 @@ def warm_up(folder: Path) -> None:
 def kill_when_saving(touched: int, delay: float) -> None:
     """Kill this process while it writes a checkpoint, wherever the files of a save are opened or renamed."""
     seen = count(1)
-    kill = threading.Timer(delay, os.kill, (os.getpid(), signal.SIGKILL))
+    kill = partial(os.kill, os.getpid(), signal.SIGKILL)
+    at_the_moment = threading.Timer(delay, kill).start if delay else kill
 
     def hook(event: str, arguments: tuple[object, ...]) -> None:
-        is_touch = event in ("open", "os.mkdir", "os.rename") and ".tmp-step-" in str(arguments[0])
+        is_touch = event in ("open", "os.rename") and ".tmp-step-" in str(arguments[0])
         if is_touch and next(seen) == touched:
-            kill.start()
+            at_the_moment()
 
     sys.addaudithook(hook)
 

@@ -84,10 +84,12 @@ class Campaign:
         self.look()
 
     def kill_in_save(self, *, early: bool) -> tuple[int, set[int]]:
-        """The command dies by itself, in its first save or in one of the first."""
-        moment = self.chance.randint(1, 6 if early else 40), self.chance.uniform(0, 0.002)
-        self.one.start(*self.command(), kill_in_save=moment)
-        return self.one.read(), {-signal.SIGKILL}
+        """The command dies by itself in one of its first saves, or within 2 ms after."""
+        touched, delay = self.chance.randint(1, 6 if early else 40), self.chance.choice([0, 0.001, 0.002])
+        self.one.start(*self.command(), kill_in_save=(touched, delay))
+        code = self.one.read()
+        assert delay or code in self.ends or self.unfinished_saves()
+        return code, {-signal.SIGKILL}
 
     def stop_from_outside(self, *, early: bool) -> tuple[int, set[int]]:
         """Send a signal at a random moment; return the exit code, and those that are right."""
@@ -98,10 +100,13 @@ class Campaign:
             os.kill(pid, sent)
         return self.one.read(), STOPS[sent]
 
+    def unfinished_saves(self) -> list[Path]:
+        hidden = self.out.parent.glob(f".tmp-{self.out.name}-*/checkpoints/.tmp-step-*")  # of a start
+        return [*self.out.glob("**/checkpoints/.tmp-step-*"), *hidden]
+
     def look(self) -> None:
         """Whatever is there can go on, and has lost no step that was saved."""
-        hidden = self.out.parent.glob(f".tmp-{self.out.name}-*/checkpoints/.tmp-step-*")  # of a start
-        self.count["inside a save"] += any(self.out.glob("**/checkpoints/.tmp-step-*")) or any(hidden)
+        self.count["inside a save"] += bool(self.unfinished_saves())
         runs = [path.parent for path in self.out.glob("**/checkpoints")]
         self.count["before step 1"] += max(map(logged_step, runs), default=0) == 0
         if self.kind != "lr=search":
@@ -132,7 +137,7 @@ def run_campaign(one: Server, kind: str, stops: int, seed: int) -> Counter[str]:
 
 @pytest.mark.parametrize("kind", ["autoregressive", "finetune"])
 def test_a_stopped_command_goes_on(one: Server, kind: str) -> None:
-    assert run_campaign(one, kind, stops=12, seed=1)["inside a save"] >= 3
+    assert run_campaign(one, kind, stops=12, seed=1)["inside a save"] >= 1
 
 
 @pytest.mark.slow
