@@ -85,9 +85,8 @@ def survey_source(config: DataConfig, *, limit: int = EXAMINED_IMAGES) -> result
 
 
 def image_names(config: DataConfig, split: Split) -> list[str]:
-    """Return the name of each image as its source has it: a file's path, empty if not known."""
-    if split.rows is None:
-        return [""] * len(split)
+    """Return the name of each image as its source has it: a file's path."""
+    assert split.rows is not None, "a source has them"
     source = whole_source(config)
     if len(split) and int(split.rows.max()) >= source.num_images:
         raise ValueError(f"dataset '{config.source}' has changed: it has fewer images than it had")
