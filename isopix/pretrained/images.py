@@ -16,7 +16,8 @@ from isopix.core.choices import Count, SplitName
 from isopix.core.text import printable
 from isopix.core.types import Images
 from isopix.core.verb import checked
-from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
+from isopix.data.dataset import DataConfig, ImageDataset
+from isopix.data.load import load_dataset
 from isopix.data.measurement import images_hash, unknown_images_warning
 from isopix.data.sources.base import SPLIT_NAMES, require_known_source
 from isopix.data.splits import Split

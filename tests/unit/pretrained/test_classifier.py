@@ -12,7 +12,8 @@ import torch
 from PIL import Image
 
 import isopix
-from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
+from isopix.data.dataset import DataConfig, ImageDataset
+from isopix.data.load import load_dataset
 from isopix.finetuning import evaluate
 from isopix.finetuning.evaluate import ensemble_logits
 from isopix.pretrained.model import PretrainedModel
