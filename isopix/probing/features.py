@@ -26,7 +26,7 @@ from isopix.data.splits import Split
 from isopix.model.attention import rounded_scores
 from isopix.model.backbone import FeatureKind
 from isopix.model.network import Network, without_start_token
-from isopix.model.positions import AllTokens, Pool, Pooled, default_pool, pool_tokens, require_pool
+from isopix.model.positions import Pool, default_pool, pool_tokens, require_pool
 from isopix.objectives.base import PretrainModel
 from isopix.probing.config import ProbeConfig
 from isopix.probing.splits import Features, FeatureSplit, FeatureSplits, kept, streamed
@@ -44,7 +44,7 @@ def iter_features(
     *,
     mask: Mask | None = None,
     features: FeatureKind = "normed",
-    pool: Pool | Sequence[Pool] | None = None,
+    pool: Pool | None = None,
     batch_size: int | None = None,
     precision: Precision = "fp32",
 ) -> Iterator[Features]:
@@ -55,22 +55,16 @@ def iter_features(
     if not len(images):
         raise ValueError("cannot extract features: there are no images")
     device, grid, prefix = network.device, network.backbone.grid, network.backbone.num_prefix_tokens
-    given, size = pool or default_pool(prefix), batch_size or eval_batch_size(grid.positions, device)
-    pools = [given] if isinstance(given, str) else list(given)
+    pool, size = pool or default_pool(prefix), batch_size or eval_batch_size(grid.positions, device)
     if device.type == "cpu":
         reuse_freed_memory()
-    for each in pools:
-        require_pool(each, grid)
-
-    def pooled(tokens: AllTokens) -> Pooled:
-        return torch.cat([pool_tokens(tokens, each, grid, prefix) for each in pools], 1)
-
+    require_pool(pool, grid)
     for start in range(0, len(images), size):
         part = slice(start, start + size)
         masked = None if mask is None else mask[part].to(device)
         with torch.no_grad(), autocast(device, precision), rounded_scores():
             layers = network.features(images[part].to(device), masked, kind=features)
-            found = torch.stack([pooled(tokens) for tokens in layers])
+            found = torch.stack([pool_tokens(tokens, pool, grid, prefix) for tokens in layers])
         yield found.cpu()
 
 

@@ -2,7 +2,7 @@
 
 import multiprocessing
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from traceback import format_exc
@@ -20,15 +20,13 @@ from isopix.core.signals import handle_stop_signals
 from isopix.core.text import naming
 from isopix.core.types import Images
 from isopix.data.dataset import ImageDataset, load_dataset
-from isopix.data.splits import Split
 from isopix.generate.complete import Reconstruction, reconstruct_images
-from isopix.model.network import Network
-from isopix.model.positions import Pool, pooled_width
-from isopix.probing.baselines import PixelComponents, raw_pixels
+from isopix.model.positions import Pool
+from isopix.probing.baselines import PixelFeatures
 from isopix.probing.config import ProbeConfig
-from isopix.probing.features import extract_features
+from isopix.probing.features import FeatureSource, read_splits
 from isopix.probing.probe import EvaluatedProbe, ProbeMethod, evaluate_probe, probe_measurement
-from isopix.probing.splits import Features, FeatureSplit, FeatureSplits
+from isopix.probing.results import PIXEL_COMPONENTS, RAW_PIXELS
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import LoadedRun, load_run
 from isopix.runs.results import LRTrial
@@ -226,46 +224,26 @@ def _write_example(path: Path, found: Reconstruction, red: LevelSimilarity, fiel
 
 def probe_pools(loaded: LoadedRun, data: ImageDataset, method: ProbeMethod) -> dict[Pool, PoolProbes]:
     """Probe every layer under each pool, the untrained network, all pixels, and their components."""
-    recipe, device = loaded.recipe, loaded.network.device
-    precision = recipe.train.precision_on(device)
-    widths = [pooled_width(pool, recipe.grid, recipe.model.width) for pool in STUDY_POOLS]
+    device, found = loaded.network.device, dict[Pool, PoolProbes]()
+    precision = loaded.recipe.train.precision_on(device)
 
-    def read(network: Network) -> FeatureSplits:
-        return _splits(
-            data, lambda images: extract_features(network, images, pool=STUDY_POOLS, precision=precision)
-        )
+    def probe(name: str, source: FeatureSource) -> EvaluatedProbe:
+        return evaluate_probe(read_splits(name, source, data), method, ProbeConfig(), device=device)
 
-    def probe(splits: FeatureSplits) -> EvaluatedProbe:
-        return evaluate_probe(splits, method, ProbeConfig(), device=device)
-
-    def probe_pool(together: FeatureSplits, pool: int) -> EvaluatedProbe:
-        return probe(together.map(lambda split: split.map(lambda each: torch.split(each, widths, -1)[pool])))
-
-    def probe_components(fitted: PixelComponents) -> ProbedLayers:
-        return _probed_layers(probe(_splits(data, lambda images: fitted.project(raw_pixels(images)))))
-
-    trained = read(loaded.network)
-    untrained = read(recipe.build(loaded.network.codec).to(device).eval())
-    pixels, found = _probed_layers(probe(_splits(data, raw_pixels))), dict[Pool, PoolProbes]()
-    for index, pool in enumerate(STUDY_POOLS):
-        network = probe_pool(trained, index)
-        components = PixelComponents.fit(data.train.images, widths[index])
+    pixels = _probed_layers(probe(RAW_PIXELS, PixelFeatures()))
+    for pool in STUDY_POOLS:
+        sources = loaded.feature_sources(data, ProbeConfig(pool=pool), precision)
+        del sources[RAW_PIXELS]  # the same under each pool
+        probed = {name: probe(name, source) for name, source in sources.items()}
+        network, components = probed["trained"], probed.get(PIXEL_COMPONENTS)
         found[pool] = PoolProbes(
             network=_probed_layers(network, keep_all=True),
-            untrained=_probed_layers(probe_pool(untrained, index)),
+            untrained=_probed_layers(probed["untrained"]),
             raw_pixels=pixels,
-            pixel_components=None if components is None else probe_components(components),
+            pixel_components=None if components is None else _probed_layers(components),
             majority=network.result.majority_accuracy,
         )
     return found
-
-
-def _splits(data: ImageDataset, read: Callable[[Images], Features]) -> FeatureSplits:
-    def features(split: Split) -> FeatureSplit:
-        assert split.labels is not None, "a study requires labels"
-        return FeatureSplit(read(split.images[:]), split.labels, split.groups)
-
-    return FeatureSplits(features(data.train), features(data.validation), features(data.test))
 
 
 def _probed_layers(probed: EvaluatedProbe, *, keep_all: bool = False) -> ProbedLayers:
