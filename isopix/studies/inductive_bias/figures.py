@@ -14,13 +14,13 @@ from isopix.analysis.embeddings import (
     fourier_similarity,
     one_hot_similarity,
 )
-from isopix.analysis.inductive_biases import ReceptiveField, uniform_receptive_field
+from isopix.analysis.inductive_biases import uniform_receptive_field
 from isopix.core.random import generator
 from isopix.core.types import Grid
 from isopix.model.positions import Pool
 from isopix.model.stems.pixels import FourierPixelEmbeddingSpec
 from isopix.plots import study, style
-from isopix.plots.biases import ForestRow, Mark, compare_inductive_biases, plot_forest, plot_receptive_fields
+from isopix.plots.biases import ForestRow, Mark, compare_inductive_biases, plot_forest
 from isopix.plots.embeddings import plot_level_similarity
 from isopix.plots.images import reconstruction_grid
 from isopix.plots.study import MeanStd, PoolResults, TrialGroup
@@ -75,11 +75,6 @@ class Example(NamedTuple):
         similarity, *numbers = (self.arrays[name].astype(np.float64) for name in LevelSimilarity._fields)
         return LevelSimilarity(similarity, *map(float, numbers))
 
-    @property
-    def receptive_field(self) -> ReceptiveField:
-        fractions = self.arrays["receptive_field"][-1].astype(np.float64)
-        return ReceptiveField(fractions, self.arrays["receptive_field_samples"])
-
 
 def read_examples(done: Sequence[TrialSpec]) -> list[Example]:
     """Return the examples among trials that are done."""
@@ -106,7 +101,6 @@ def study_figures(
     yield from _layers(pools, trials)
     if shown:
         yield _biases(shown, trials)
-        yield _receptive_fields(shown)
     if rows := claim_rows(claims):
         caption = "Contrasts of the claims with 95 % intervals, each positive if its claim (letter) is true."
         yield PageFigure("claims", caption, plot_forest(rows), _row_numbers(rows))
@@ -229,18 +223,11 @@ def _biases(networks: Sequence[Example], trials: Sequence[Trial]) -> PageFigure:
             found = {name: mean_std([measured[name][layer] for measured in own]) for name in BIASES}
             means[each.block].append({"layer": layer, **{name: value.mean for name, value in found.items()}})
             stds[each.block].append({name: value.std for name, value in found.items()})
-    rows, cols = ((side + 1) // 2 for side in networks[0].receptive_field.fractions.shape)
-    uniform = uniform_receptive_field(Grid(rows, cols)).mean_distance
+    grid = Grid(*networks[0].pictures("original").shape[2:])
+    uniform = uniform_receptive_field(grid).mean_distance
     several = len({trial.seed for trial in trials}) > 1
     drawn = compare_inductive_biases(means, uniform=uniform, stds=stds if several else None)
     return PageFigure("biases", "Inductive biases by layer, means over seeds.", drawn, means)
-
-
-def _receptive_fields(networks: Sequence[Example]) -> PageFigure:
-    fields = {each.block: each.receptive_field for each in networks}
-    caption = "Where a change of the center pixel shows after the last block; gray: offsets never sampled."
-    numbers = {block: each.fractions.tolist() for block, each in fields.items()}
-    return PageFigure("receptive_fields", caption, plot_receptive_fields(fields), numbers)
 
 
 def _similarities(named: Mapping[str, LevelSimilarity]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from isopix.analysis.embeddings import LevelSimilarity, embedding_similarity
-from isopix.analysis.inductive_biases import ReceptiveField, color_error, measure_inductive_biases
+from isopix.analysis.inductive_biases import color_error, measure_inductive_biases
 from isopix.core.config import from_dict, to_dict
 from isopix.core.device import select_device
 from isopix.core.random import generator
@@ -183,7 +183,7 @@ PICTURES = ("original", "pixel_mask", "target", "prediction")
 def measure(loaded: LoadedRun, images: Images, example: Path | None = None) -> dict[str, Any]:
     """Return color errors of reconstructions, similarity of levels by channel, and biases by layer.
 
-    The pictures and the last layer's receptive field are written to the file `example`, if one is given.
+    Pictures are written to the file `example`, if one is given.
     """
     seed = loaded.recipe.train.seed
     found = _reconstruct(loaded, images[:RECONSTRUCTION_IMAGES], seed)
@@ -192,7 +192,7 @@ def measure(loaded: LoadedRun, images: Images, example: Path | None = None) -> d
     biases = measure_inductive_biases(loaded.network, images[:BIAS_IMAGES], generator(seed, "biases"))
     if example is not None:
         pictures = _reconstruct(loaded, images[:EXAMPLE_IMAGES], seed)
-        _write_example(example, pictures, encodings[0], biases.receptive_field[-1])
+        _write_example(example, pictures, encodings[0])
     return {
         "color_error": {
             "mean_absolute": error.mean_absolute,
@@ -210,14 +210,11 @@ def measure(loaded: LoadedRun, images: Images, example: Path | None = None) -> d
     }
 
 
-def _write_example(path: Path, found: Reconstruction, red: LevelSimilarity, field: ReceptiveField) -> None:
-    assert field.samples is not None, "it was measured"
+def _write_example(path: Path, found: Reconstruction, red: LevelSimilarity) -> None:
     arrays = {
         **{name: getattr(found, name).numpy() for name in PICTURES},
         "exact": found.accuracy,
         **red._replace(similarity=red.similarity.astype(np.float16))._asdict(),
-        "receptive_field": field.fractions[None].astype(np.float32),
-        "receptive_field_samples": field.samples,
     }
     replace_file(path, npz_bytes({name: np.asarray(each) for name, each in arrays.items()}))
 

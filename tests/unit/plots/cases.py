@@ -88,13 +88,6 @@ def bias_layers(shift: float = 0.0) -> list[dict[str, float]]:
     ]
 
 
-def field() -> tuple[Any, Any]:
-    """The receptive field of a single position, and samples that miss two offsets."""
-    samples = np.ones((7, 7), dtype=int)
-    samples[0, 1] = samples[6, 5] = 0
-    return np.pad([[1.0]], 3), samples
-
-
 HYPHEN = re.compile(r"(?<![\w{.])-[\d.]")  # as a minus; that of mathematics is set as one
 
 
@@ -133,10 +126,6 @@ def content(figure: Figure) -> list[Any]:
 
 def texts(figure: Figure, panel: int = 0) -> list[str]:
     return [text.get_text() for text in figure.axes[panel].texts]
-
-
-def legend_texts(figure: Figure) -> list[str]:
-    return [text.get_text() for legend in figure.legends for text in legend.get_texts()]
 
 
 def check_readable(figure: Figure) -> None:
