@@ -200,10 +200,8 @@ class PretrainedModel(FeatureExtractor):
         `mask` is bool [H W], or what `isopix.generate.mask` allows. An autoregressive model sees the pixels
         before each one only; a masked model fills in hidden positions in `iterations` passes, in an `order`.
         """
-        prompt, chosen = self._prompt(images, rows, mask, each, seed), self.sampling(sampling)
-        return complete_images(
-            self.loaded.model, prompt, sampling=chosen, passes=passes, seed=seed, batch_size=batch_size
-        )
+        prompt = self._prompt(images, rows, mask, each, sampling, passes, seed)
+        return complete_images(self.loaded.model, prompt, batch_size=batch_size)
 
     @checked
     def complete_steps(
@@ -218,16 +216,23 @@ class PretrainedModel(FeatureExtractor):
         seed: int = 0,
     ) -> Iterator[PartialCompletions]:
         """Yield what `complete` returns after every row or pass; pixels that are still missing are gray."""
-        prompt, chosen = self._prompt(images, rows, mask, each, seed), self.sampling(sampling)
-        return completion_steps(self.loaded.model, prompt, sampling=chosen, passes=passes, seed=seed)
+        prompt = self._prompt(images, rows, mask, each, sampling, passes, seed)
+        return completion_steps(self.loaded.model, prompt)
 
     def _prompt(
-        self, images: ImagesLike, rows: int | None, mask: MaskLike | None, each: int, seed: int
+        self,
+        images: ImagesLike,
+        rows: int | None,
+        mask: MaskLike | None,
+        each: int,
+        sampling: SamplingConfig,
+        passes: Passes,
+        seed: int,
     ) -> Prompt:
         self.require("complete")
         inputs, codec = require_images(self.preprocess(images)), self.network.codec
-        chosen = chosen_mask(codec, rows=rows, mask=mask)
-        return Prompt(inputs, completion_mask(chosen, codec, len(inputs), seed=seed), each)
+        hidden = completion_mask(chosen_mask(codec, rows=rows, mask=mask), codec, len(inputs), seed=seed)
+        return Prompt(inputs, hidden, each, self.sampling(sampling), passes, seed)
 
     def require(self, verb: GenerationVerb) -> None:
         require(self.loaded.model, verb)
