@@ -112,10 +112,8 @@ def convert_tensors(
     for mapping in mappings:
         single: list[Tensor] = []
         for name in mapping.source:
-            given = stored.read(names[name]).view(shapes[name])
-            single.append(_to_float32(names[name], given))
-            exact = given.dtype != torch.float64 or torch.equal(given, single[-1].double())
-            reports.append(TensorReport(names[name], mapping.target, rounded="" if exact else "float64"))
+            single.append(_to_float32(names[name], stored.read(names[name]).view(shapes[name])))
+            reports.append(TensorReport(names[name], mapping.target))
         for name, tensor in zip(mapping.target, mapping.to_target(tuple(single)), strict=True):
             converted[name] = mmap_alloc(tensor.shape, torch.float32).copy_(tensor)
     return converted, [*reports, *(TensorReport(names[name], skipped=rule) for name, rule in skipped.items())]

@@ -63,12 +63,11 @@ class Naming(NamedTuple):
 
 
 class TensorReport(NamedTuple):
-    """The target tensors of a source tensor, or the rule that skips it; its dtype if it was `rounded`."""
+    """The target tensors of a source tensor, or the rule that skips it."""
 
     source: str
     target: tuple[str, ...] = ()
     skipped: str = ""
-    rounded: str = ""
 
 
 def expand_layers(table: Iterable[WeightMapping], depth: int) -> Iterator[WeightMapping]:

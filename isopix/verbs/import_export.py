@@ -53,7 +53,6 @@ def import_model(
         parameters=sum(tensor.numel() for tensor in imported.tensors.values()),
         tensors=sum(not each.skipped for each in reports),
         skipped=Counter(each.skipped for each in reports if each.skipped),
-        rounded=sum(bool(each.rounded) for each in reports),
         predicts_codes=recipe.predicts_codes,
         classes=imported.classes,
         warnings=imported.notes,
