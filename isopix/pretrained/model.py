@@ -56,9 +56,9 @@ class PretrainedModel(FeatureExtractor):
     `requires_grad_`.
 
     All methods take images as `preprocess` does: uint8 arrays or tensors [B C H W], [B H W C], [C H W],
-    [H W C] or [H W] of 1, 3 or 4 channels, PIL images, files (paths, or their bytes), or lists of these; or
-    other integers as codes, [B N] or [B N Q]. Arrays of the model's size are taken as they are, all other
-    images are cropped at their center and resized as those of its run.
+    [H W C] or [H W] of 1, 3 or 4 channels, PIL images, files (paths, or their bytes), or lists of these.
+    Arrays of the model's size are taken as they are, all other images are cropped at their center and resized
+    as those of its run.
 
     `forward`, `forward_features`, `forward_intermediates`, `forward_head` and `class_logits` compute with
     gradients; all others without, and return CPU tensors; random draws are a function of `seed`. They raise
