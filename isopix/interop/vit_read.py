@@ -11,8 +11,7 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel, ConfigDict, Field
 
 from isopix.codecs.patches import FullPatchSpec
-from isopix.data.dataset import DataConfig
-from isopix.data.preprocess import Resample
+from isopix.data.dataset import DataConfig, Resample
 from isopix.finetuning.classifier import FineTuneConfig
 from isopix.interop.imported_model import ImportedModel, convert_tensors, expansion_of, shape_of
 from isopix.interop.name_tables import (

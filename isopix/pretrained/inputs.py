@@ -15,7 +15,6 @@ from torch import Tensor
 
 from isopix.codecs.base import Codec
 from isopix.core.types import Images, Mask
-from isopix.data.dataset import preprocess_config
 from isopix.data.decode import RawImage, range_note
 from isopix.data.preprocess import preprocess
 from isopix.data.sources.base import SourceSplit
@@ -63,7 +62,7 @@ def require_images(images: Images) -> Images:
 
 def _resized(images: Sequence[RawImage | Tensor], loaded: LoadedRun) -> Images:
     rows, cols = loaded.network.codec.image_size
-    config = replace(preprocess_config(loaded.recipe.data), rows=rows, cols=cols)
+    config = replace(loaded.recipe.data.centered(), rows=rows, cols=cols)
     raw = [each for each in images if not isinstance(each, Tensor)]
     range_note(raw, config.white)  # raises ValueError
     split = SourceSplit(len(raw), lambda start, stop: iter(raw[start:stop]), str, None)

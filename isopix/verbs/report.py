@@ -178,7 +178,7 @@ def _last_step(run: Path) -> int:
 
 
 def _few_labels(run: Path) -> list[int | str]:
-    from isopix.data.dataset import load_dataset
+    from isopix.data.load import load_dataset
     from isopix.runs.load import saved_recipe
 
     labels = load_dataset(saved_recipe(run).data).train.labels

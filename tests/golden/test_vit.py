@@ -13,7 +13,8 @@ from torch import Tensor, nn
 import isopix
 from isopix.core.config import from_dict, to_dict
 from isopix.core.types import Images
-from isopix.data.dataset import DataConfig, load_dataset
+from isopix.data.dataset import DataConfig
+from isopix.data.load import load_dataset
 from isopix.finetuning.evaluate import predict_logits
 from isopix.interop.vit_read import read_huggingface_vit
 from isopix.model.network import Network

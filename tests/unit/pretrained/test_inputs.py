@@ -11,7 +11,8 @@ from einops import rearrange
 from PIL import Image
 
 from isopix.core.types import Images
-from isopix.data.dataset import DataConfig, load_dataset
+from isopix.data.dataset import DataConfig
+from isopix.data.load import load_dataset
 from isopix.pretrained.model import PretrainedModel
 from tests.unit.data.refusal import refusal
 from tests.unit.data.shards import noise, smooth
