@@ -15,7 +15,6 @@ from isopix.analysis.results import Duplicate, NamedImage, NeighborsResult, Outl
 from isopix.core.choices import SplitName
 from isopix.data.copies import Groups
 from isopix.data.dataset import DataConfig, ImageDataset
-from isopix.data.decode import RawImage
 from isopix.data.sources.base import SourceSplit
 from isopix.data.splits import Split
 from isopix.data.survey import ImageFacts, examine_image, whole_source
@@ -36,7 +35,7 @@ class ComparedImages:
     dataset: ImageDataset
     splits: Mapping[SplitName, Split]
     names: Sequence[NamedImage]
-    source: DataConfig | None  # None: of images that a caller gave
+    source: DataConfig
 
     @cached_property
     def whole(self) -> Split:
@@ -54,23 +53,16 @@ class ComparedImages:
 
     def facts(self, index: int) -> ImageFacts:
         """Return what the photo of an image is. Raises ValueError if it can no longer be read."""
-        rows, cols = self.whole.images.shape[2:]
-        config = self.source or DataConfig(rows=rows, cols=cols)
-        found = examine_image((self._photo(index), True), config)
+        assert self.whole.rows is not None, "a source has them"
+        row = int(self.whole.rows[index])
+        found = examine_image((next(self._photos.images(row, row + 1)), True), self.source)
         if isinstance(found, str):
             raise ValueError(f"{self.names[index].name}: {found}")
         return found
 
-    def _photo(self, index: int) -> RawImage:
-        rows = self.whole.rows
-        if self._photos is None or rows is None:
-            return self.whole.images[index : index + 1][0].movedim(0, 2).cpu().numpy()
-        row = int(rows[index])
-        return next(self._photos.images(row, row + 1))
-
     @cached_property
-    def _photos(self) -> SourceSplit | None:
-        return None if self.source is None else whole_source(self.source)
+    def _photos(self) -> SourceSplit:
+        return whole_source(self.source)
 
 
 def kept_duplicates(groups: Groups, images: ComparedImages) -> list[tuple[Duplicate, ...]]:

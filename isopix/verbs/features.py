@@ -104,7 +104,7 @@ def predict(
     """
     from collections import Counter
 
-    from isopix.data.dataset import open_source, preprocess_config
+    from isopix.data.load import open_source
     from isopix.data.sources.base import joined
     from isopix.finetuning.evaluate import predict_source
     from isopix.pretrained.images import evaluation_data
@@ -116,7 +116,7 @@ def predict(
         source, count = open_source(config)(), min(top_k, len(model.classes))
         chosen = precision or default_precision(run, model)
         images = joined([*source.splits.values()])
-        found = predict_source(tuned, images, preprocess_config(config), top_k=count, precision=chosen)
+        found = predict_source(tuned, images, config.centered(), top_k=count, precision=chosen)
         rows = list(found)
     columns: dict[str, list[Any]] = {"file": [*map(images.image_name, range(len(rows)))]}
     for place in range(count):

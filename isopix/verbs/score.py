@@ -8,9 +8,9 @@ from isopix.core.choices import Count, NonNegative, OfPaper, Range
 from isopix.core.verb import verb
 from isopix.verbs import options
 from isopix.verbs.features import Layer, Pooling, Splits, default_layer
-from isopix.verbs.options import DataLike, DeviceLike, FullPrecision, Limit, OtherImages, RunLike, Seed, Split
+from isopix.verbs.options import DeviceLike, FullPrecision, Limit, OtherImages, PathLike, RunLike, Seed, Split
 
-Against = Annotated[DataLike | None, options.Stored, "Second dataset: AUROC of each score between the two."]
+Against = Annotated[PathLike | None, options.Stored, "Second dataset: AUROC of each score between the two."]
 Out = Annotated[Path | None, "Folder of the results. Default: a folder of the run."]
 Maps = Annotated[NonNegative, "Number of least and of most likely images to draw with surprise maps."]
 Masks = Annotated[Count, "Number of random masks per image of a masked model."]
@@ -74,7 +74,7 @@ def score(
 
 
 Asked = Annotated[
-    DataLike | None, options.Stored, "Images, a file or a folder, of which to find the nearest."
+    PathLike | None, options.Stored, "Images, a file or a folder, of which to find the nearest."
 ]
 Threshold = Annotated[
     Annotated[float, Range(above=0)] | None,

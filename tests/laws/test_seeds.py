@@ -19,7 +19,8 @@ from isopix.core.random import generator
 from isopix.core.registry import kinds
 from isopix.data.augment import PadCropFlip
 from isopix.data.batches import Batches
-from isopix.data.dataset import DataConfig, load_dataset
+from isopix.data.dataset import DataConfig
+from isopix.data.load import load_dataset
 from isopix.data.splits import Split
 from isopix.pretrained.images import sample_of_each
 from tests.golden.values import check_golden
@@ -54,7 +55,7 @@ CALLS = {  # a command, and the seed it is given for all but the choice of image
     f"palette palette.npz --data photos --colors 4 --limit 8 --seed {OPTION}": OPTION,
 }
 OWN = {
-    "data/dataset.py": DATA,
+    "data/load.py": DATA,
     "data/preprocess.py": DATA,
     "data/splits.py": DATA,
     "recipes/recipe.py": TRAIN,

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from isopix.core.files import regular
 from isopix.core.text import naming
+from isopix.data.dataset import DataConfig
 from isopix.data.decode import MAX_PIXELS
 from isopix.data.sources.base import (
     DATASETS,
     READERS,
     SPLIT_NAMES,
     Reader,
-    ReadOptions,
     Source,
     SourceSplit,
     SplitName,
@@ -29,6 +29,7 @@ from isopix.data.sources.base import (
 )
 from isopix.data.sources.split_names import by_split, split_of, words_of
 from isopix.storage.arrays import read_arrays
+from isopix.storage.cache import file_index
 from isopix.storage.provenance import hash_files, hash_tree
 
 CLASS_NAMES = "class_names"  # an array of an .npz file
@@ -41,13 +42,13 @@ ColorTable = NDArray[np.uint8]  # [K 3]
 ArrayFile = tuple[IO[bytes], tuple[tuple[int, ...], bool, np.dtype[Any]]]
 
 
-def read_npz(path: Path, options: ReadOptions) -> Source:
+def read_npz(path: Path, config: DataConfig) -> Source:
     """Read the arrays x_train and y_train, or train_images and train_labels, and so on (`by_split`); or x
     and y; and class_names. Images are uint8 [n H W], [n H W 1], [n H W 3] or [n H W 4], or uint16 [n H W].
     """
     with naming(f"dataset file {path}"), np.load(regular(path), allow_pickle=False) as arrays:
         pairs = _pairs_of_arrays(arrays.files)
-        found = by_split(pairs, path, options.splits)
+        found = by_split(pairs, path, config.splits)
         splits = {
             split: joined([_npz_split(path, each, pairs[each], arrays) for each in found[split]])
             for split in SPLIT_NAMES
@@ -57,7 +58,7 @@ def read_npz(path: Path, options: ReadOptions) -> Source:
     read = {CLASS_NAMES, *(name for own in found.values() for each in own for name in (each, pairs[each]))}
     unread = ", ".join(each for each in arrays.files if each not in read)
     notes = (f"arrays of {path} that are not read: {unread}",) if unread else ()
-    content_hash = hash_files({path.name: path})[path.name]
+    content_hash = hash_files({path.name: path}, file_index())[path.name]
     return with_class_names(Source(path.stem, splits, (), content_hash, notes=notes), classes)
 
 
@@ -108,7 +109,7 @@ def _opened(path: Path, name: str) -> Iterator[ArrayFile]:
         yield file, read(file)
 
 
-def read_codes(path: Path, options: ReadOptions) -> Source:
+def read_codes(path: Path, config: DataConfig) -> Source:
     """Return the images that palette indices stand for, as Image GPT's `download.py` writes them: of a folder
     with one dataset, `imagenet_trX.npy`, `_trY`, `_vaX`, `_vaY`, `_teX`, `_teY`, or of a `*_trX.npy` file.
 
@@ -126,8 +127,8 @@ def read_codes(path: Path, options: ReadOptions) -> Source:
         pair = [first.with_name(f"{prefix}_{part}{axis}.npy") for axis in "XY"]
         files |= {f"{part}{axis}": file for axis, file in zip("XY", pair, strict=True) if file.is_file()}
         if f"{part}X" in files:
-            splits[name] = _codes_split(files[f"{part}X"], files.get(f"{part}Y"), table, options)
-    content_hash = hash_tree({**files, "palette": palette})
+            splits[name] = _codes_split(files[f"{part}X"], files.get(f"{part}Y"), table, config)
+    content_hash = hash_tree({**files, "palette": palette}, file_index())
     return with_class_names(Source(prefix, splits, (), content_hash))
 
 
@@ -157,13 +158,13 @@ def _color_table(path: Path) -> ColorTable:
     return np.rint(colors).astype(np.uint8)
 
 
-def _codes_split(file: Path, labels: Path | None, table: ColorTable, options: ReadOptions) -> SourceSplit:
+def _codes_split(file: Path, labels: Path | None, table: ColorTable, config: DataConfig) -> SourceSplit:
     codes = _numbers(file)
     side, dtype = isqrt(prod(codes.shape[1:])), codes.dtype
     if dtype.kind not in "iu" or not codes.size or codes.shape[1:] not in ((side * side,), (side, side)):
         raise ValueError(f"{file} is {dtype} {list(codes.shape)}; allowed: integers [n H*W] of square images")
-    if (side, side) != (options.rows, options.cols):
-        given = f"data.rows {options.rows} and data.cols {options.cols}"
+    if (side, side) != (config.rows, config.cols):
+        given = f"data.rows {config.rows} and data.cols {config.cols}"
         raise ValueError(f"{file} has codes of images of {side} x {side} pixels; {given} must be {side}")
     low, high = int(codes.min()), int(codes.max())
     if low < 0 or high >= len(table):

@@ -19,7 +19,8 @@ from isopix.core.random import generator
 from isopix.core.signals import handle_stop_signals
 from isopix.core.text import naming
 from isopix.core.types import Images
-from isopix.data.dataset import ImageDataset, load_dataset
+from isopix.data.dataset import ImageDataset
+from isopix.data.load import load_dataset
 from isopix.generate.complete import Reconstruction, reconstruct_images
 from isopix.model.positions import Pool
 from isopix.probing.baselines import PixelFeatures

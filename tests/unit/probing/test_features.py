@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from isopix.core.types import Images
-from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
+from isopix.data.dataset import DataConfig, ImageDataset
+from isopix.data.load import load_dataset
 from isopix.model.network import Network
 from isopix.probing import features as module
 from isopix.probing import splits

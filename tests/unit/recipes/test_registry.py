@@ -13,7 +13,7 @@ import torch
 from isopix.codecs.palette_spec import PaletteFile, PaletteSpec, write_palette
 from isopix.core.config import from_dict, to_dict
 from isopix.core.overrides import override, to_yaml
-from isopix.data.dataset import load_dataset
+from isopix.data.load import load_dataset
 from isopix.finetuning.classifier import FineTuneConfig
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe

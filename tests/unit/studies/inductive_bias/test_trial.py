@@ -12,7 +12,7 @@ import torch
 
 from isopix.analysis.inductive_biases import measure_inductive_biases
 from isopix.core.random import generator
-from isopix.data.dataset import load_dataset
+from isopix.data.load import load_dataset
 from isopix.probing.probe import evaluate_probe
 from isopix.probing.splits import FeatureSplits
 from isopix.runs.load import load_run
