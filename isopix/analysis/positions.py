@@ -34,13 +34,10 @@ class LayoutScores(NamedTuple):
     `partial_2d` is that with proximity in the image plane among pairs of the same distance in raster order,
     and 0 where similarity is a function of raster distance. `partial_raster` is that with proximity in raster
     order among pairs of the same row and the same column distance, and 0 where it is a function of these.
-    `plain_2d` and `plain_raster` hold nothing fixed.
     """
 
     partial_2d: float
     partial_raster: float
-    plain_2d: float
-    plain_raster: float
 
 
 class ShuffledScores(NamedTuple):
@@ -64,8 +61,6 @@ def layout_scores(similarity: PositionSimilarity, grid: Grid) -> LayoutScores:
     return LayoutScores(
         _partial(ranks, pairs.proximity_2d, pairs.same_raster_distance),
         _partial(ranks, pairs.proximity_raster, pairs.same_row_and_col_distance),
-        pearson_coefficient(ranks, pairs.proximity_2d) or 0.0,
-        pearson_coefficient(ranks, pairs.proximity_raster) or 0.0,
     )
 
 
@@ -167,11 +162,11 @@ class PositionEmbeddings(Analysis):
             for key, layout in known.items()
         ]
         shuffled = numbers["shuffled"]
-        rows.append(("shuffled", f"{shuffled['mean']:.3f} ± {shuffled['std']:.3f}", *[""] * 3))
+        rows.append(("shuffled", f"{shuffled['mean']:.3f} ± {shuffled['std']:.3f}", ""))
         return Table(
-            "Position embeddings: Spearman correlation of similarity with proximity, 2-D and raster order;"
-            " partial: among pairs at the same raster, or row and column, distances",
-            ("positions", "partial 2-D", "partial raster", "plain 2-D", "plain raster"),
+            "Position embeddings: partial Spearman correlation of similarity with proximity in the plane,"
+            " and in raster order",
+            ("positions", "2-D", "raster"),
             rows,
         )
 

@@ -1,7 +1,6 @@
 """Inductive biases by layer: translation error, permutation error, receptive field; and forest plots."""
 
 from collections.abc import Mapping, Sequence
-from itertools import cycle
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,9 +12,7 @@ from matplotlib.ticker import MaxNLocator
 
 from isopix.plots import style
 
-Layers = Sequence[Mapping[str, Any]]  # those of `InductiveBiases`, in order
-
-HEIGHT, COMPARISON_HEIGHT = 2.5, 3.4  # inches, of one network and of several
+HEIGHT = 2.5  # inches
 EFFECT_COLOR = "#EEF0F3"
 ROW_HEIGHT, PANEL_HEIGHT = 0.26, 0.8  # inches, of a contrast, and of the axis of a panel and its label
 OFFSET = 0.34  # rows, between the marks of a row
@@ -51,38 +48,10 @@ def plot_inductive_biases(numbers: Mapping[str, Any]) -> Figure:
     """Plot the biases of one network, with references: an error of 1, and a uniform receptive field."""
     figure = style.new_figure(HEIGHT)
     for axes, panel, color in zip(figure.subplots(1, len(PANELS)), PANELS, style.COLORS, strict=False):
-        _line(axes, panel[0], numbers["layers"], color)
+        layers = [(each["layer"], each[panel[0]]) for each in numbers["layers"]]
+        axes.plot(*zip(*layers, strict=True), "o-", color=color, markersize=4, linewidth=1.4)
         _format(axes, panel, numbers["uniform_receptive_field_mean"])
     return figure
-
-
-@style.print_style
-def compare_inductive_biases(
-    networks: Mapping[str, Layers], uniform: float, stds: Mapping[str, Layers] | None = None
-) -> Figure:
-    """Plot the inductive biases of networks by name; `stds` are the lengths of error bars."""
-    figure = style.new_figure(COMPARISON_HEIGHT)
-    figure.set_layout_engine("constrained", w_pad=0.1)
-    panels = figure.subplots(1, len(PANELS))
-    others = cycle(color for color in style.COLORS if color not in map(style.BLOCK_COLORS.get, networks))
-    for name in style.block_order(networks):
-        color = style.BLOCK_COLORS.get(name) or next(others)
-        for axes, (key, *_) in zip(panels, PANELS, strict=True):
-            _line(axes, key, networks[name], color, name, (stds or {}).get(name))
-    for axes, panel in zip(panels, PANELS, strict=True):
-        _format(axes, panel, uniform)
-    keys = panels[0].get_legend_handles_labels()
-    figure.legend(*keys, loc="outside lower center", ncols=min(3, len(networks)))
-    return figure
-
-
-def _line(
-    axes: Axes, key: str, layers: Layers, color: str, name: str = "", stds: Layers | None = None
-) -> None:
-    look: Any = {"color": color, "marker": "o", "markersize": 4, "linewidth": 1.4, "elinewidth": 0.9}
-    x, y = ([layer[each] for layer in layers] for each in ("layer", key))
-    bars = None if stds is None else [layer[key] for layer in stds]
-    axes.errorbar(x, y, yerr=bars, label=style.display_name(name), **look)
 
 
 def _format(axes: Axes, panel: tuple[str, str, str, str], uniform: float) -> None:

@@ -81,11 +81,9 @@ def distances(names: list[str], means: list[list[float]], uniform: dict[str, flo
     return {"layers": layers, "uniform_distances": uniform, "causal": "causal" in uniform}
 
 
-def bias_layers(shift: float = 0.0) -> list[dict[str, float]]:
+def bias_layers() -> list[dict[str, float]]:
     names = ("translation_error", "permutation_error", "receptive_field_mean")
-    return [
-        {"layer": i, **{name: shift + place + 0.1 * i for place, name in enumerate(names)}} for i in range(3)
-    ]
+    return [{"layer": i, **{name: place + 0.1 * i for place, name in enumerate(names)}} for i in range(3)]
 
 
 HYPHEN = re.compile(r"(?<![\w{.])-[\d.]")  # as a minus; that of mathematics is set as one

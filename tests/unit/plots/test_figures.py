@@ -40,12 +40,11 @@ def test_a_forest_shades_effects_too_small_to_matter() -> None:
 
 @pytest.mark.parametrize("seeds", [1, 2])
 def test_text_is_readable_in_print(seeds: int) -> None:
-    given, layers = cases.results(seeds), {"conv": cases.bias_layers(), "other": cases.bias_layers(1)}
+    given = cases.results(seeds)
     check_readable(study.plot_study_loss([given]))
     check_readable(study.plot_study_depth(given))
     check_readable(study.plot_study_layers(given, cases.BLOCKS, 6))
     check_readable(biases.plot_forest(cases.FOREST))
-    check_readable(biases.compare_inductive_biases(layers, 2.0))
 
 
 @pytest.mark.parametrize("causal", [False, True])
