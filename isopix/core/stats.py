@@ -108,18 +108,22 @@ class Correlation(NamedTuple):
 
 
 def spearman(x: Values, y: Values) -> Correlation | None:
-    """Return Spearman's rho; None for fewer than five points or constant values.
-
-    The interval is Fisher's, of variance (1 + rho^2 / 2) / (n - 3) (Bonett and Wright, 2000), rho kept half a
-    step of its scale away from -1 and 1.
-    """
+    """Return Spearman's rho; None for fewer than five points or constant values."""
     rho, count = pearson_coefficient(rankdata(x), rankdata(y)), len(x)
     if rho is None or count < MIN_POINTS:
         return None
+    center, error = fisher_scale(rho, count, count)
+    return Correlation(rho, math.tanh(center - Z_95 * error), math.tanh(center + Z_95 * error))
+
+
+def fisher_scale(rho: float, count: int, independent: int) -> tuple[float, float]:
+    """Return atanh of Spearman's rho of `count` points, `independent` of them, and its standard error.
+
+    The variance is (1 + rho^2 / 2) / (independent - 3) (Bonett and Wright 2000); rho is kept half a step of
+    its scale away from -1 and 1.
+    """
     limit = 1 - 6 / (count * (count**2 - 1))
-    center = math.atanh(min(limit, max(-limit, rho)))
-    half_width = Z_95 * math.sqrt((1 + rho**2 / 2) / (count - 3))
-    return Correlation(rho, math.tanh(center - half_width), math.tanh(center + half_width))
+    return math.atanh(min(limit, max(-limit, rho))), math.sqrt((1 + rho**2 / 2) / (independent - 3))
 
 
 def rankdata(values: Values | Int[np.ndarray, " n"]) -> Values:

@@ -56,9 +56,9 @@ class PretrainedModel(FeatureExtractor):
     `requires_grad_`.
 
     All methods take images as `preprocess` does: uint8 arrays or tensors [B C H W], [B H W C], [C H W],
-    [H W C] or [H W] of 1, 3 or 4 channels, PIL images, files (paths, or their bytes), or lists of these; or
-    other integers as codes, [B N] or [B N Q]. Arrays of the model's size are taken as they are, all other
-    images are cropped at their center and resized as those of its run.
+    [H W C] or [H W] of 1, 3 or 4 channels, PIL images, files (paths, or their bytes), or lists of these.
+    Arrays of the model's size are taken as they are, all other images are cropped at their center and resized
+    as those of its run.
 
     `forward`, `forward_features`, `forward_intermediates`, `forward_head` and `class_logits` compute with
     gradients; all others without, and return CPU tensors; random draws are a function of `seed`. They raise
@@ -200,10 +200,8 @@ class PretrainedModel(FeatureExtractor):
         `mask` is bool [H W], or what `isopix.generate.mask` allows. An autoregressive model sees the pixels
         before each one only; a masked model fills in hidden positions in `iterations` passes, in an `order`.
         """
-        prompt, chosen = self._prompt(images, rows, mask, each, seed), self.sampling(sampling)
-        return complete_images(
-            self.loaded.model, prompt, sampling=chosen, passes=passes, seed=seed, batch_size=batch_size
-        )
+        prompt = self._prompt(images, rows, mask, each, sampling, passes, seed)
+        return complete_images(self.loaded.model, prompt, batch_size=batch_size)
 
     @checked
     def complete_steps(
@@ -218,16 +216,23 @@ class PretrainedModel(FeatureExtractor):
         seed: int = 0,
     ) -> Iterator[PartialCompletions]:
         """Yield what `complete` returns after every row or pass; pixels that are still missing are gray."""
-        prompt, chosen = self._prompt(images, rows, mask, each, seed), self.sampling(sampling)
-        return completion_steps(self.loaded.model, prompt, sampling=chosen, passes=passes, seed=seed)
+        prompt = self._prompt(images, rows, mask, each, sampling, passes, seed)
+        return completion_steps(self.loaded.model, prompt)
 
     def _prompt(
-        self, images: ImagesLike, rows: int | None, mask: MaskLike | None, each: int, seed: int
+        self,
+        images: ImagesLike,
+        rows: int | None,
+        mask: MaskLike | None,
+        each: int,
+        sampling: SamplingConfig,
+        passes: Passes,
+        seed: int,
     ) -> Prompt:
         self.require("complete")
         inputs, codec = require_images(self.preprocess(images)), self.network.codec
-        chosen = chosen_mask(codec, rows=rows, mask=mask)
-        return Prompt(inputs, completion_mask(chosen, codec, len(inputs), seed=seed), each)
+        hidden = completion_mask(chosen_mask(codec, rows=rows, mask=mask), codec, len(inputs), seed=seed)
+        return Prompt(inputs, hidden, each, self.sampling(sampling), passes, seed)
 
     def require(self, verb: GenerationVerb) -> None:
         require(self.loaded.model, verb)

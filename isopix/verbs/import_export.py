@@ -43,7 +43,7 @@ def import_model(
     from isopix.interop.imported_model import import_run
 
     imported = import_run(lambda: _read(source, config), Path(out), data=data)
-    recipe, reports = imported.recipe, imported.tensor_reports
+    recipe = imported.recipe
     return ImportResult(
         origin=imported.origin,
         step=imported.step,
@@ -51,9 +51,8 @@ def import_model(
         width=recipe.model.width,
         image_size=(recipe.data.rows, recipe.data.cols),
         parameters=sum(tensor.numel() for tensor in imported.tensors.values()),
-        tensors=sum(not each.skipped for each in reports),
-        skipped=Counter(each.skipped for each in reports if each.skipped),
-        rounded=sum(bool(each.rounded) for each in reports),
+        tensors=len(imported.tensors) + len(imported.head),
+        skipped=Counter(imported.skipped.values()),
         predicts_codes=recipe.predicts_codes,
         classes=imported.classes,
         warnings=imported.notes,

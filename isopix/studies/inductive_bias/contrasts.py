@@ -13,7 +13,7 @@ from functools import partial
 
 import numpy as np
 
-from isopix.core.stats import MIN_POINTS, Z_95, pearson_coefficient, rankdata
+from isopix.core.stats import MIN_POINTS, Z_95, fisher_scale, pearson_coefficient, rankdata
 from isopix.studies.claims import Contrast, ErrorSource, Estimate, Noise
 from isopix.studies.inductive_bias.evidence import UNKNOWN, Mean, Read, StudyEvidence, Term
 from isopix.studies.inductive_bias.results import ContrastRecord, Trial, network_name
@@ -189,10 +189,9 @@ def _clearly_positive(found: Mean) -> bool:
 
 
 def rank_correlation(evidence: StudyEvidence, trials: Sequence[Trial]) -> Mean:
-    """Return minus Spearman's correlation of loss and accuracy, on Fisher's scale (atanh).
+    """Return minus Spearman's correlation of loss and accuracy, on Fisher's scale.
 
-    Its variance is (1 + rho^2 / 2) / (n - 3) (Bonett and Wright 2000), n being the number of blocks with an
-    encoding, as their depths may agree, or of architectures where there are few.
+    Blocks with an encoding are independent, their depths may agree; architectures are where there are few.
     """
     seeds, architectures = evidence.complete(trials)
     count = len(architectures)
@@ -208,11 +207,8 @@ def rank_correlation(evidence: StudyEvidence, trials: Sequence[Trial]) -> Mean:
     rho = coefficient(seeds)
     if rho is None:
         return UNKNOWN
-    limit = 1 - 6 / (count * (count**2 - 1))
     clusters = len({each[:2] for each in architectures})
-    independent = clusters if clusters >= MIN_POINTS else count
-    error = math.sqrt((1 + rho**2 / 2) / (independent - 3))
-    center = math.atanh(min(limit, max(-limit, -rho)))
+    center, error = fisher_scale(-rho, count, clusters if clusters >= MIN_POINTS else count)
     estimate = Estimate(center, (ErrorSource("kinds", error, math.inf),), len(seeds))
     return Mean(estimate, tuple(-(coefficient([seed]) or 0.0) for seed in seeds), {})
 
@@ -250,6 +246,5 @@ def at_equal_loss(evidence: StudyEvidence, weights: Mapping[str, float]) -> Mean
     images = evidence.mean(architectures, evidence.reading(lambda kind: [kind], weighted)).estimate
     sources = [ErrorSource("kinds", error, freedom)]
     sources += [each for each in (images.sources if images else ()) if each.name == "images"]
-    count = images.images if images else 0
-    estimate = Estimate(float(shares @ mean), tuple(sources), len(seeds), count)
+    estimate = Estimate(float(shares @ mean), tuple(sources), len(seeds))
     return Mean(estimate, tuple((accuracy @ shares).tolist()), {})

@@ -67,9 +67,6 @@ CASES: dict[str, Callable[[], Figure]] = {
     "biases": lambda: biases.plot_inductive_biases(
         {"layers": cases.bias_layers(), "uniform_receptive_field_mean": 6.5}
     ),
-    "compared biases": lambda: biases.compare_inductive_biases(
-        {"mixer": cases.bias_layers(), "conv": cases.bias_layers(5)}, 2.0, stds={"conv": cases.bias_layers()}
-    ),
     "study layers": lambda: study.plot_study_layers(STUDY, ["mixer", "conv"], 6),
     "study depth": lambda: study.plot_study_depth(STUDY),
     "study loss": lambda: study.plot_study_loss([STUDY]),

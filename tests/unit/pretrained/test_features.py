@@ -94,15 +94,6 @@ def test_it_gives_the_features_of_the_model(
     assert not np.array_equal(isopix.Features(own, pool="max").fit_transform(digits[form]), found)
 
 
-def test_flattened_planes_are_read_by_their_layout(pristine: Path, digits: dict[str, np.ndarray]) -> None:
-    own = isopix.Features(pristine / "ar", layout="planes", device="cpu")
-    planes = digits["[B 3 H W]"].reshape(6, -1)
-    expected = isopix.Features(pristine / "ar", device="cpu").fit_transform(digits["flattened"])
-    assert np.array_equal(own.fit_transform(planes), expected)
-    assert all(np.array_equal(own.transform(digits[form]), expected) for form in ("[B H W 3]", "[B 3 H W]"))
-    assert "layout is 'rows'; it must be" in refusal(own.set_params(layout="rows").fit, planes)
-
-
 EXAMPLE = Path(__file__).parents[3] / "examples/extend/gated_mlp.py"
 UNPICKLE = """
 import pickle, sys

@@ -17,11 +17,11 @@ from isopix.verbs.doctor import doctor
 def test_a_good_installation_passes() -> None:
     found = doctor()
     checks = {each.name: each for each in found.checks}
-    assert (found.ok, found.failure) == (True, "")
+    assert found.failure == ""
     assert {"isopix", "packages", "device", "cuda", "threads", "memory", "disk", "cache"} <= checks.keys()
     assert checks["training"].status == checks["saved weights"].status == "ok"
     assert str(found.packages["torch"]).split("+")[0] == torch.__version__.split("+")[0]
-    assert found.extras["hub"]["install"] == "pip install -e '.[hub]'"
+    assert "hub" in found.extras
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def test_what_is_broken_is_named_with_what_to_do(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(hardware, "nvidia_driver", lambda: "550.54")
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     found = doctor()
-    assert (found.ok, found.failure) == (False, "broken: torchvision, cache")
+    assert found.failure == "broken: torchvision, cache"
     assert found.notes() == [
         "torchvision: pip uninstall torchvision, or install the version for this torch",
         "cuda: install a build of torch for CUDA of this driver",
