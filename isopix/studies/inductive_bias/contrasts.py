@@ -13,11 +13,12 @@ from functools import partial
 
 import numpy as np
 
-from isopix.core.stats import MIN_POINTS, Z_95, fisher_scale, pearson_coefficient, rankdata
+from isopix.core.stats import Z_95, pearson_coefficient, rankdata
 from isopix.studies.claims import Contrast, ErrorSource, Estimate, Noise
 from isopix.studies.inductive_bias.evidence import UNKNOWN, Mean, Read, StudyEvidence, Term
 from isopix.studies.inductive_bias.results import ContrastRecord, Trial, network_name
 
+MIN_POINTS = 5  # below which no correlation is reported
 MAIN_BLOCKS = ("conv", "mixer", "transformer-1")
 NO_SLOPE = "accuracy does not clearly fall with the loss"
 NOT_ABOVE = "no block of these is, averaged over its networks, clearly above its baselines"
@@ -189,9 +190,10 @@ def _clearly_positive(found: Mean) -> bool:
 
 
 def rank_correlation(evidence: StudyEvidence, trials: Sequence[Trial]) -> Mean:
-    """Return minus Spearman's correlation of loss and accuracy, on Fisher's scale.
+    """Return minus Spearman's correlation of loss and accuracy, on Fisher's scale (atanh).
 
-    Blocks with an encoding are independent, their depths may agree; architectures are where there are few.
+    Its variance is (1 + rho^2 / 2) / (n - 3) (Bonett and Wright 2000), n being the number of blocks with an
+    encoding, as their depths may agree, or of architectures where there are few.
     """
     seeds, architectures = evidence.complete(trials)
     count = len(architectures)
@@ -207,8 +209,11 @@ def rank_correlation(evidence: StudyEvidence, trials: Sequence[Trial]) -> Mean:
     rho = coefficient(seeds)
     if rho is None:
         return UNKNOWN
+    limit = 1 - 6 / (count * (count**2 - 1))
     clusters = len({each[:2] for each in architectures})
-    center, error = fisher_scale(-rho, count, clusters if clusters >= MIN_POINTS else count)
+    independent = clusters if clusters >= MIN_POINTS else count
+    error = math.sqrt((1 + rho**2 / 2) / (independent - 3))
+    center = math.atanh(min(limit, max(-limit, -rho)))
     estimate = Estimate(center, (ErrorSource("kinds", error, math.inf),), len(seeds))
     return Mean(estimate, tuple(-(coefficient([seed]) or 0.0) for seed in seeds), {})
 

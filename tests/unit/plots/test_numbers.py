@@ -49,7 +49,6 @@ CASES: dict[str, Callable[[], Figure]] = {
         [*TUNING, {"step": 20, "accuracy": 0.37, "split": "test"}], 0.11, best=TUNING[1]
     ),
     "accuracy against loss": lambda: curves.plot_accuracy_vs_loss({"run": cases.POINTS}),
-    "accuracy against loss of three steps": lambda: curves.plot_accuracy_vs_loss({"run": cases.POINTS[1:4]}),
     "classification": lambda: plot_classification(METRICS, ["a", "$b$", "c"]),
     "bars": lambda: curves.plot_accuracy_bars({"x": [curves.Bar("one", 0.5, 0.6)]}),
     "forest": lambda: biases.plot_forest(cases.FOREST),
