@@ -79,7 +79,7 @@ def parse(settings: Iterable[str]) -> dict[str, Any]:
         if not equals or not path:
             raise ValueError(f"'{word}' is not a setting; write name=value, as in depth=4 or block.heads=2")
         try:
-            changes |= flatten({path: _parse_yaml(text)})
+            changes |= flatten({path: text if text.startswith("*") else _parse_yaml(text)})
         except Exception:
             raise ValueError(f"the value of '{path}' cannot be read: {text!r}") from None
     return changes

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from isopix.core.choices import Count, Range, SplitName, check_ranges
 from isopix.core.config import config
@@ -11,7 +11,7 @@ from isopix.core.overrides import override, parse
 from isopix.data.augment import AugmentationSpec, NoAugmentation
 from isopix.data.decode import MAX_PIXELS
 from isopix.data.patch_augment import NoPatchAugment, PatchAugmentSpec
-from isopix.data.splits import Split, count_or_fraction
+from isopix.data.splits import NO_LABEL, Split, count_or_fraction
 
 Side = Annotated[int, Range(low=1, high=1024)]  # pixels
 SplitReading = Literal["auto", "names", "none"]
@@ -19,7 +19,7 @@ Crop = Literal["center", "random", "resized_center", "squash"]
 Resample = Literal["area", "bilinear", "bicubic"]
 StoreChoice = Literal["auto", "pixels", "encoded"]
 
-UNLABELED = "in a folder, put each class in a sub-folder; in .npz give y_train; or set data.label_column"
+HOW_TO_LABEL = "in a folder, put each class in a sub-folder; in .npz give y_train; or set data.label_column"
 
 
 @config
@@ -65,6 +65,14 @@ class DataConfig:
     """Column of labels in a table or metadata.csv, or field of the .json in tar files; null: by its name."""
     image_column: str | None = None
     """Column of images in a table, of their names in `metadata.csv`, or their extension in tar files."""
+    labels_file: str | None = None
+    """CSV file of labels instead of those of sub-folders: columns `file`, from the folder of images on, and
+    `label`, empty for images without one; null: the files metadata.csv in the folder, if they have labels.
+    """
+    exclude: tuple[str, ...] | str = ()
+    """Globs of paths in a folder of images that are left out, such as `["*.gif", "drafts/*"]`, or a file
+    with one on each line; `*` matches `/`, too.
+    """
     placements: Count = 6
     """Random places of each training digit in translated-digits; validation and test have half."""
     seed: int = 0
@@ -125,7 +133,7 @@ class ImageDataset:
         """Return the name of the class of each image of a split, None without one."""
         if split.labels is None:
             return [None] * len(split)
-        return [self.classes[label] for label in split.labels.tolist()]
+        return [None if label == NO_LABEL else self.classes[label] for label in split.labels.tolist()]
 
     def require_validation(self, choice: str) -> None:
         """Raise ValueError without validation images: test images must not be used to select `choice`."""
@@ -135,13 +143,16 @@ class ImageDataset:
                 "data.holdout above 0 and data.train_on_validation=false, or a validation split of its own"
             )
 
-    def require_labels(self, verb: str) -> None:
-        splits = {name: getattr(self, name) for name in get_args(SplitName)}
-        unlabeled = [name for name, split in splits.items() if len(split) and split.labels is None]
+    def labeled(self, verb: str) -> "ImageDataset":
+        """Return the images that have a label. Raises ValueError if a split has none, or train one class."""
+        splits: dict[str, Split] = {name: getattr(self, name) for name in get_args(SplitName)}
+        unlabeled = [name for name, split in splits.items() if len(split) and not split.present_classes]
         if unlabeled:
             missing = f"dataset '{self.name}' has none in {', '.join(unlabeled)}"
             notes = "; ".join(each for each in self.notes if "label" in each)
-            raise ValueError(f"{verb} needs labels; {missing}: {notes or UNLABELED}")
-        if self.train.labels is not None and len(set(self.train.labels.tolist())) == 1:
-            images = f"those of dataset '{self.name}' are all of {self.classes[int(self.train.labels[0])]}"
+            raise ValueError(f"{verb} needs labels; {missing}: {notes or HOW_TO_LABEL}")
+        if len(present := self.train.present_classes) == 1:
+            images = f"those of dataset '{self.name}' are all of {self.classes[present.pop()]}"
             raise ValueError(f"{verb} needs training images of two classes; {images}")
+        parts: dict[str, Any] = {name: split.labeled for name, split in splits.items()}
+        return replace(self, **parts)

@@ -75,7 +75,7 @@ def _as_set(source: Source, config: DataConfig) -> Source:
         names = "data.label_column or data.image_column names; tables, metadata.csv and .json in tar have"
         raise ValueError(f"'{source.name}' has no columns that {names}")
     if config.label_column and train.labels is None:
-        missing = f"column '{config.label_column}' of '{source.name}' has no label for each training image"
+        missing = f"column '{config.label_column}' of '{source.name}' has no label of a training image"
         raise ValueError("; ".join([missing, *source.notes]))
     ranges = [(start, min(start + MEASURED, train.num_images)) for start in (0, train.num_images // 2)]
     some = (image for start, stop in ranges for image in train.images(start, stop))

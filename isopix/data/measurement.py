@@ -1,6 +1,7 @@
 """The measurement record of a number: the images, labels and choices that it depends on."""
 
 import hashlib
+from collections import Counter
 from collections.abc import Collection, Sequence
 
 from isopix.core.types import image_batches
@@ -27,7 +28,7 @@ def measurement_of(data: ImageDataset, split: SplitName, used: Split | None = No
     if used is not None:
         splits[split] = used
     measured = splits[split]
-    labels = {name: each.labels for name, each in splits.items() if len(each) and each.labels is not None}
+    classes = {name: len(each.present_classes) for name, each in splits.items()}
     return Measurement(
         data=data.name,
         split=split,
@@ -35,7 +36,7 @@ def measurement_of(data: ImageDataset, split: SplitName, used: Split | None = No
         available=measured.available,
         images_hash=images_hash(measured),
         left_out=data.left_out.get(split, 0),
-        classes={name: len(set(each.tolist())) for name, each in labels.items()},
+        classes={name: count for name, count in classes.items() if count},
         seeds={"data.seed": data.seed},
         warnings=(*missing_class_notes(data), *unknown_images_warning(data, split)),
     )
@@ -87,20 +88,20 @@ def missing_classes(
 ) -> dict[SplitName, dict[str, int]]:
     """Return the images of each split by class, of classes that training, or `trained`, has no image of."""
     known = training_classes(data) if trained is None else trained
+    if known is None:
+        return {}
     found: dict[SplitName, dict[str, int]] = {}
     for name in SPLIT_NAMES[1:]:
-        labels = getattr(data, name).labels
-        if known is not None and labels is not None:
-            counts = zip(data.classes, labels.bincount(minlength=len(data.classes)).tolist(), strict=True)
-            missing = {each: count for each, count in counts if count and each not in known}
-            found |= {name: missing} if missing else {}
+        counts = Counter(filter(None, data.labels_of(getattr(data, name))))
+        missing = {each: counts[each] for each in data.classes if each in counts and each not in known}
+        found |= {name: missing} if missing else {}
     return found
 
 
 def training_classes(data: ImageDataset) -> set[str] | None:
     """Return the names of the classes that training images have; None without labels."""
-    labels = data.train.labels
-    return None if labels is None else {data.classes[label] for label in set(labels.tolist())}
+    present = {data.classes[label] for label in data.train.present_classes}
+    return None if data.train.labels is None else present
 
 
 def missing_class_notes(data: ImageDataset, trained: Collection[str] | None = None) -> tuple[str, ...]:

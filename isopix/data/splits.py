@@ -16,6 +16,7 @@ from isopix.core.types import Groups, Images, Labels
 from isopix.data.store import FileImages
 
 Indices = Int[Tensor, " n"]
+NO_LABEL = -1  # the label of an image without one
 Hashes = Int[Tensor, " _"]  # 63-bit hashes of the content of images
 
 
@@ -42,6 +43,17 @@ class Split:
     @property
     def available(self) -> int:
         return len(self) if self.total is None else self.total
+
+    @property
+    def labeled(self) -> "Split":
+        """The images that have a label; all if that is not known of any."""
+        if self.labels is None or NO_LABEL not in self.labels:
+            return self
+        return self.select((self.labels != NO_LABEL).nonzero()[:, 0])
+
+    @property
+    def present_classes(self) -> set[int]:
+        return set() if self.labels is None else {*self.labels.tolist()} - {NO_LABEL}
 
     def sample(self, count: int | None, seed: int = 0) -> "Split":
         """Return `count` random images in their order; a smaller sample is part of a larger one."""
@@ -131,7 +143,7 @@ def count_or_fraction(value: int | str, name: str) -> int | Fraction:
 def balanced_subset(labels: Labels, per_class: int | Fraction, draw: torch.Generator) -> Indices:
     """Return sorted indices of a random subset of `per_class` images of each class, a fraction rounded up."""
     chosen = []
-    for label in sorted(set(labels.tolist())):
+    for label in sorted({*labels.tolist()} - {NO_LABEL}):
         members = torch.nonzero(labels == label).flatten()
         count = per_class if isinstance(per_class, int) else math.ceil(per_class * len(members))
         if count > len(members):

@@ -1,7 +1,7 @@
 """Survey of a source: sizes, formats, classes, duplicates and unreadable images, before any training."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
@@ -20,10 +20,10 @@ from isopix.data.flags import SIDE, find_flags
 from isopix.data.load import open_source
 from isopix.data.preprocess import map_images
 from isopix.data.sources.base import SPLIT_NAMES, Source, SourceSplit, SplitName, joined, remember_source
-from isopix.data.splits import Split
+from isopix.data.splits import NO_LABEL, Split
 
 NUM_RANGES = 100  # into which the images of a larger split are divided
-MAX_CLASSES, PER_CLASS, UNLABELED = 40, 10, 60  # of the pictures that are kept
+MAX_CLASSES, PER_CLASS, WITHOUT_CLASSES = 40, 10, 60  # of the pictures that are kept
 PICTURE_SIDE = 96  # pixels
 THUMBNAIL = 8  # pixels of a side: also of small images, and too coarse for the marks of compression
 LISTED = 10  # sizes, groups of duplicates, flagged and unreadable images in the record; files have all
@@ -64,6 +64,10 @@ class Survey:
         found = [results.Flagged(image, facts.flags) for image, facts in self.images if facts.flags]
         return sorted(found, key=lambda each: -len(each.flags))
 
+    def kept(self, members: Sequence[int]) -> int:
+        """Return the duplicate to keep: the largest photo, of equal ones that of the shortest name."""
+        return max(members, key=lambda i: keep_order(self.images[i][1], self.images[i][0].name))
+
     @property
     def sizes(self) -> Counter[tuple[int, int]]:
         return Counter((facts.width, facts.height) for _, facts in self.images)
@@ -82,6 +86,11 @@ def survey_source(config: DataConfig, *, limit: int = EXAMINED_IMAGES) -> result
     thumbnails = np.array([facts.thumbnail for _, facts in survey.images], np.uint8)
     survey.duplicates = {"exact": exact_duplicates(hashes), "near": near_duplicates(hashes, thumbnails)}
     return _result(survey, splits, limit)
+
+
+def keep_order(facts: ImageFacts, name: str) -> tuple[int, int]:
+    """Return a key by which to keep one duplicate: the largest photo, of equal ones the shortest name."""
+    return facts.width * facts.height, -len(name)
 
 
 def image_names(config: DataConfig, split: Split) -> list[str]:
@@ -110,8 +119,8 @@ def spread_ranges(count: int, limit: int) -> list[tuple[int, int]]:
 def _picture_room(source: Source) -> dict[str, int]:
     labels = source.splits["train"].labels
     if labels is None:
-        return {"": UNLABELED}
-    present = [source.classes[label] for label in np.unique(labels)]
+        return {"": WITHOUT_CLASSES}
+    present = [source.classes[label] for label in np.unique(labels[labels != NO_LABEL])]
     return dict.fromkeys(present[:: -(-len(present) // MAX_CLASSES)], PER_CLASS)
 
 
@@ -119,7 +128,8 @@ def _examine_split(survey: Survey, name: SplitName, limit: int, count: CountDone
     split, classes = survey.source.splits[name], survey.source.classes
     ranges = spread_ranges(split.num_images, limit)
     positions = [i for start, stop in ranges for i in range(start, stop)]
-    names = ["" if split.labels is None else classes[split.labels[i]] for i in positions]
+    labels = np.full(split.num_images, NO_LABEL) if split.labels is None else split.labels
+    names = ["" if labels[i] == NO_LABEL else classes[labels[i]] for i in positions]
     room = _picture_room(survey.source) if name == "train" else {}
     bad_before = len(survey.bad_files)
 
@@ -142,7 +152,7 @@ def _examine_split(survey: Survey, name: SplitName, limit: int, count: CountDone
         count(len(survey.images) + len(survey.bad_files))
     per_class = None
     if split.labels is not None:
-        numbers = np.bincount(split.labels, minlength=len(classes)).tolist()
+        numbers = np.bincount(labels[labels != NO_LABEL], minlength=len(classes)).tolist()
         per_class = dict(zip(classes, numbers, strict=True))
     unreadable = len(survey.bad_files) - bad_before
     return results.SplitCounts(split.num_images, len(positions), unreadable, per_class)

@@ -252,7 +252,7 @@ class FineTuneTask:
         self.class_weights = model.settings.weights_of_classes(labels, len(model.head.weight))
 
     def make_batch(self, images: Images, labels: Labels | None, generator: torch.Generator) -> LabeledBatch:
-        assert labels is not None, "checked by require_labels"
+        assert labels is not None, "they are labeled"
         settings, network = self.module.settings, self.module.network
         augment, own = augment_patches(self.patch_augment, network, generator), 1.0
         if settings.mixup or settings.cutmix:
@@ -271,7 +271,7 @@ class FineTuneTask:
     def evaluate(
         self, images: Images, labels: Labels | None, generator: torch.Generator
     ) -> dict[str, Metric]:
-        assert labels is not None, "checked by require_labels"
+        assert labels is not None, "they are labeled"
         labeled = self.module.make_batch(images, labels, generator)
         return self.module.evaluate(labeled.to(images.device), images)
 

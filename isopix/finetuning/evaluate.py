@@ -42,7 +42,6 @@ def evaluate_finetuned(
     precision: Precision,
 ) -> ClassificationMetrics:
     """Return the metrics on the test images of `data`, under `masks` random masks each; 0 masks nothing."""
-    data.require_labels("evaluate")
     if tuple(data.classes) != tuple(map(normal_form, classes)):
         given, own = (f"{', '.join(each[:5])}{' ...' * (len(each) > 5)}" for each in (data.classes, classes))
         raise ValueError(f"dataset '{data.name}' has the classes {given}; those of the run are {own}")

@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from einops import rearrange
@@ -60,7 +60,8 @@ def evaluation_data(
         own = is_own(settings, data)
         settings = replace(settings, source=os.fspath(data), limit=None)
         if not own:
-            settings = replace(settings, splits="auto", label_column=None, image_column=None)
+            columns: dict[str, Any] = {"label_column": None, "image_column": None, "labels_file": None}
+            settings = replace(settings, splits="auto", exclude=(), **columns)
     return replace(
         settings,
         limit=settings.limit if limit is None else limit,

@@ -35,13 +35,14 @@ class KNNAccuracy(EvaluatorSpec):
     """Pooling of the features; null: the class token if there is one, or else the mean over positions."""
 
     def check_data(self, data: ImageDataset) -> None:
-        data.require_labels("knn_images")
+        data.labeled("knn_images")  # raises ValueError
 
     def measurement(self, data: ImageDataset) -> Measurement:
+        data = data.labeled("knn_images")
         return measurement_of(data, "validation", data.validation.sample(self.num_images))
 
     def start(self, context: EvaluationContext) -> Evaluator:
-        data, network = context.data, context.network
+        data, network = context.data.labeled("knn_images"), context.network
         require_pool(self.pool or "mean", network.backbone.grid)
 
         def middle_layer(split: Split) -> FeatureSplit:
@@ -72,7 +73,6 @@ class LinearProbe(EvaluatorSpec):
 
     def check_data(self, data: ImageDataset) -> None:
         data = self._labeled(data)
-        data.require_labels("probe_every")
         if len(data.validation) < 2:
             raise ValueError(
                 "probe_every needs two or more validation images, to select by and to evaluate on, and there "
@@ -86,10 +86,10 @@ class LinearProbe(EvaluatorSpec):
         return replace(measurement_of(data, "validation", evaluated), selection=selection)
 
     def _labeled(self, data: ImageDataset) -> ImageDataset:
-        if self.source is None:
-            return data
-        *_, rows, cols = data.train.images[:1].shape
-        return load_dataset(DataConfig(source=self.source, rows=rows, cols=cols))
+        if self.source is not None:
+            *_, rows, cols = data.train.images[:1].shape
+            data = load_dataset(DataConfig(source=self.source, rows=rows, cols=cols))
+        return data.labeled("probe_every")
 
     def _halves(self, data: ImageDataset) -> tuple[Split, Split]:
         half = min(self.num_val, len(data.validation) // 2)

@@ -53,8 +53,7 @@ def train_recipe(
     if recipe.train.compile:
         check_compiler()
     with shared_by_ranks(start_run(out, allowed), out) as folder:
-        data = load_dataset(recipe.data)
-        check_data(recipe, data)
+        data = training_data(recipe)
         if start.run is None:
             codec = fit_codec(recipe, data)
             start = start.untrained(codec)
@@ -105,14 +104,19 @@ def shared_by_ranks(opened: AbstractContextManager[RunFolder], path: Path) -> It
     barrier()  # the run is complete
 
 
-def check_data(recipe: Recipe, data: ImageDataset) -> None:
-    """Raises ValueError for data that lacks the labels or the validation images that the recipe needs."""
+def training_data(recipe: Recipe) -> ImageDataset:
+    """Load the images of a recipe; only those with labels for fine-tuning.
+
+    Raises ValueError if they lack the labels or the validation images that the recipe needs.
+    """
+    data = load_dataset(recipe.data)
     if recipe.finetune is not None:
-        data.require_labels("finetune")
+        data = data.labeled("finetune")
     if recipe.selects_step:
         require_validation(recipe, data, BEST_STEP)
     for spec in evaluator_specs(recipe.train):
         spec.check_data(data)
+    return data
 
 
 def require_validation(recipe: Recipe, data: ImageDataset, selection: str) -> None:
@@ -126,9 +130,10 @@ def _records(training: TrainingRun) -> dict[str, Any]:
     data = training.data
     counts = {name: len(getattr(data, name)) for name in SPLIT_NAMES}
     records: dict[str, Any] = {"data": data.fingerprint, "images": counts}
-    labels = data.test.sample(training.recipe.train.num_test_images).labels
-    if labels is not None and len(labels) and data.train.labels is not None:
-        records["majority"] = majority_accuracy(data.train.labels, labels)
+    labels = data.test.sample(training.recipe.train.num_test_images).labeled.labels
+    train = data.train.labeled.labels
+    if labels is not None and len(labels) and train is not None and len(train):
+        records["majority"] = majority_accuracy(train, labels)
     if training.model is not None:
         records["missing_classes"] = missing_classes(data)
         trained = (each.numel() for each in training.model.parameters() if each.requires_grad)
@@ -173,7 +178,7 @@ def save_data_sample(folder: RunFolder, data: ImageDataset) -> None:
     sample = data.train.balanced_sample(count)
     labels = torch.full((len(sample),), -1) if sample.labels is None else sample.labels
     order = labels.argsort(stable=True)
-    splits = [getattr(data, name).labels for name in SPLIT_NAMES]
+    splits = [getattr(data, name).labeled.labels for name in SPLIT_NAMES]
     none = torch.zeros(len(data.classes), dtype=torch.int64)
     counts = [none if each is None else torch.bincount(each, minlength=len(data.classes)) for each in splits]
     arrays = {

@@ -123,6 +123,7 @@ def resume_run(
             other = f"those of run {out}: fingerprint {data.fingerprint[:12]}, not {state.data[:12]}"
             images = f"the images of '{recipe.data.source}', or their names or splits,"
             raise ValueError(f"{images} are not {other}")
+        data = data if recipe.finetune is None else data.labeled("finetune")
         data, _ = leave_out_seen(data, load_hashes(out, SEEN, state.files), known=state.seen_known)
         prune(folder.checkpoints, NUM_CHECKPOINTS)
         notes = [*saved.skipped, *_log_notes(folder.log, state.step)]

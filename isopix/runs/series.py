@@ -13,14 +13,13 @@ from isopix.core.config import from_dict
 from isopix.core.progress import announce, track
 from isopix.core.signals import Interrupted
 from isopix.data.dataset import DataConfig, ImageDataset
-from isopix.data.load import load_dataset
 from isopix.data.measurement import majority_baseline
 from isopix.probing.config import FewLabelsConfig
 from isopix.probing.results import FewLabels
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import LoadedRun, find_checkpoint
-from isopix.runs.pretrain import check_data, require_validation
+from isopix.runs.pretrain import require_validation, training_data
 from isopix.runs.results import LR_SEARCH, LRSearchResult, LRTrial, TrialStatus, best_trial, worsened
 from isopix.runs.resume import ObserverFor, Select, folder_of_runs, train_or_resume
 from isopix.runs.start import TrainingStart, prepare_finetune
@@ -48,7 +47,7 @@ def trial_recipe(recipe: Recipe) -> Recipe:
             "a learning rate of fine-tuning is chosen by validation accuracy, which generative_weight=inf "
             "does not have"
         )
-    require_validation(recipe, load_dataset(recipe.data), "a learning rate")
+    require_validation(recipe, training_data(recipe), "a learning rate")
     log_every = min(recipe.train.log_every, max(1, recipe.train.steps // MIN_LOSSES))
     return recipe.updated(num_test_images=0, log_every=log_every)
 
@@ -71,8 +70,7 @@ def run_lr_search(
     start = start._replace(recipe=trial_recipe(start.recipe))
     recipe, settings = start.recipe, start.settings()
     del settings["train"]["optimizer"]["lr"]
-    data = load_dataset(recipe.data)
-    check_data(recipe, data)
+    data = training_data(recipe)
     with folder_of_runs(out, settings, "learning-rate search"):
         result = _result(lrs, _saved_trials(out, lrs), out)
         while not result.finished:
@@ -171,7 +169,7 @@ def check_trial(recipe: Recipe, data: ImageDataset, run: RunFolder, trial: LRTri
     reason = ""
     if trial.accuracy is not None:
         labels = data.validation.sample(recipe.train.evaluate_images).labels
-        assert labels is not None, "checked by require_labels"
+        assert labels is not None, "they are labeled"
         reason = chance_level_warning(trial.accuracy, labels).partition(";")[0]
     elif trial.loss is not None:
         bound, name = min(_bounds(recipe, run), default=(math.inf, ""))

@@ -72,13 +72,13 @@ def _draw(folder: Path, result: DataResult) -> None:
 def _list(folder: Path, survey: "Survey") -> None:
     from isopix.storage.atomic import write_csv
 
-    groups = [(kind, each) for kind, found in survey.duplicates.items() for each in found]
+    groups = [(kind, each, survey.kept(each)) for kind, own in survey.duplicates.items() for each in own]
     rows = (
-        (number, kind, image.split, image.name, image.class_name or "")
-        for number, (kind, members) in enumerate(groups)
-        for image in (survey.images[i][0] for i in members)
+        (number, kind, i == kept, image.split, image.name, image.class_name or "")
+        for number, (kind, members, kept) in enumerate(groups)
+        for i, image in ((i, survey.images[i][0]) for i in members)
     )
-    write_csv(folder / "duplicates.csv", ["group", "kind", "split", "image", "class"], rows)
+    write_csv(folder / "duplicates.csv", ["group", "kind", "keep", "split", "image", "class"], rows)
     flags = (
         (each.image.split, each.image.name, each.image.class_name or "", *found)
         for each in survey.flagged

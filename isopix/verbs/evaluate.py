@@ -79,7 +79,7 @@ def _classified(
 ) -> EvaluationResult:
     from isopix.finetuning.evaluate import evaluate_finetuned, num_masks
 
-    tuned = loaded.finetuned(path)
+    tuned, images = loaded.finetuned(path), images.labeled("evaluate")
     masks = num_masks(tuned, mask_ensemble)
     metrics = evaluate_finetuned(tuned, loaded.classes, images, masks=masks, seed=seed, precision=precision)
     return EvaluationResult(

@@ -59,8 +59,7 @@ def probe(
         config = replace(config, pool=config.pool or method.pool or model.pool)
         if method.pool not in (None, config.pool):
             raise ValueError(f"method {config.method} needs pool={method.pool}, not {config.pool}")
-        images = evaluation_images(loaded, data, limit, of_data)
-        images.require_labels("probe")
+        images = evaluation_images(loaded, data, limit, of_data).labeled("probe")
         if few.finetune_steps:
             if folder is None:
                 raise ValueError("fine-tuning needs a run folder")

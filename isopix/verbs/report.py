@@ -181,7 +181,7 @@ def _few_labels(run: Path) -> list[int | str]:
     from isopix.data.load import load_dataset
     from isopix.runs.load import saved_recipe
 
-    labels = load_dataset(saved_recipe(run).data).train.labels
+    labels = load_dataset(saved_recipe(run).data).labeled("probe").train.labels
     assert labels is not None, "probes have read them"
     fewest = int(labels.bincount().min())
     return [count for count in FEW_LABELS if count <= fewest]

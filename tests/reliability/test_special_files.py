@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from isopix.core.registry import load_plugin
+from isopix.data.dataset import DataConfig
 from isopix.data.decode import read_mask
-from isopix.data.sources.labels import read_metadata
+from isopix.data.sources.labels import read_labels
 from isopix.interop import openai
 from isopix.storage.arrays import read_arrays
 from isopix.storage.atomic import read_json
@@ -21,7 +22,7 @@ from tests.unit.data.refusal import refusal
 IN_FOLDERS = ("set/a.tar", "set/a.parquet", "set/a.arrow", "set/a.png")
 READ_WHOLE = READERS | {
     **dict.fromkeys(IN_FOLDERS, lambda path: load(path.parent)),
-    "metadata.csv": lambda path: read_metadata(path.parent, [path.name], "label", None, "none"),
+    "metadata.csv": lambda path: read_labels(path.parent, [path.name], DataConfig()),
     "mask.png": read_mask,
     "log.jsonl": read_log,
     "recipe.json": read_json,

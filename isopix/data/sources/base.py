@@ -23,6 +23,7 @@ from isopix.data.formats import FORMATS, local_formats
 from isopix.data.sources.files import entries_below, hash_below, unread_files
 from isopix.data.sources.labels import class_keys, label_of
 from isopix.data.sources.split_names import by_split
+from isopix.data.splits import NO_LABEL
 from isopix.storage.provenance import hash_bytes
 
 SplitName = choices.SplitName
@@ -82,8 +83,8 @@ DATASETS: dict[str, NamedDataset] = {}
 
 def find_reader(config: DataConfig) -> Callable[[], Source]:
     """Return what reads the source with that name, or else at that path; nothing is read before."""
-    source = config.source
-    if source in DATASETS:
+    source, of_folder = config.source, config.exclude or config.labels_file
+    if source in DATASETS and not of_folder:
         return partial(DATASETS[source].read, config)
     path = Path(source).expanduser()
     problem, hint = f"no file or folder '{source}' exists, and no dataset has that name", ""
@@ -91,11 +92,13 @@ def find_reader(config: DataConfig) -> Callable[[], Source]:
         problem = f"{path} is a run folder"
     elif source and path.exists():
         problem = f"{path} is not a dataset"
-        for reader in (READERS[name] for name in reversed(FORMATS)):
-            if reader.claims(path):
-                return partial(reader.read, path, config)
+        for name in reversed(FORMATS):
+            if READERS[name].claims(path) and (name == "folder" or not of_folder):
+                return partial(READERS[name].read, path, config)
     else:
         hint = did_you_mean(source, [*DATASETS, *similar_paths(path)])
+    if of_folder:
+        raise ValueError(f"'{source}' is no folder of images, of which data.exclude and data.labels_file are")
     raise ValueError(f"{problem}; {hint}give {local_formats()}, or one of: {', '.join(DATASETS)}")
 
 
@@ -158,23 +161,22 @@ def with_class_names(source: Source, names: Iterable[str] = ()) -> Source:
     """Return the source with class indices as labels: of these class names, or else of the labels' own.
 
     Labels that are names are sorted. Unnamed numbers above `MAX_INDEX` are identifiers, which become the
-    classes 0, 1, ... in ascending order. Notes tell which labels are not read: those that cannot be classes,
-    and those of a split where some are missing (`label_of` gives None).
+    classes 0, 1, ... in ascending order. Images whose label is missing or cannot be a class (`label_of` gives
+    None) have NO_LABEL; notes count them, and tell which labels are not read.
     """
     found, notes = dict[SplitName, list[Any]](), list[str]()
     for name, split in source.splits.items():
         labels = [] if split.labels is None else list(map(label_of, split.labels.tolist()))
         missing = labels.count(None)
-        if labels and not missing:
+        if missing < len(labels):
             found[name] = labels
-        elif missing < len(labels):
             images = f"{missing:,} of {len(labels):,} {name} images of dataset '{source.name}'"
-            notes.append(f"{images} have no label; the other labels of {name} are not read")
+            notes += [f"{images} have no label"] if missing else []
     if any(isinstance(each, str) for each in chain(*found.values())):
-        found = {name: [*map(str, labels)] for name, labels in found.items()}
+        found = {name: [each if each is None else str(each) for each in own] for name, own in found.items()}
     classes = tuple(normal_form(str(each)) for each in names)
     try:
-        keys = class_keys({*chain(*found.values())}, classes)
+        keys = class_keys({*chain(*found.values())} - {None}, classes)
     except ValueError as error:
         found, keys = {}, ()
         notes.append(f"labels of dataset '{source.name}' are not read: {error}")
@@ -183,7 +185,7 @@ def with_class_names(source: Source, names: Iterable[str] = ()) -> Source:
         notes.append(f"labels of dataset '{source.name}' are {numbers}; each is a class of that name")
     for each in (*classes, *map(str, keys)):
         require_utf8(f"a class of dataset '{source.name}'", each)
-    index = {key: i for i, key in enumerate(keys)}
+    index = {None: NO_LABEL} | {key: i for i, key in enumerate(keys)}
     indices = {name: np.array([index[each] for each in own], np.int64) for name, own in found.items()}
     return replace(
         source,

@@ -2,12 +2,13 @@
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
 
-from isopix.core.files import MAX_BYTES
+from isopix.core.files import MAX_BYTES, read_regular
 from isopix.core.text import normal_form
 from isopix.data.dataset import DataConfig
 from isopix.data.decode import image_suffixes
@@ -21,8 +22,9 @@ from isopix.data.sources.base import (
     with_class_names,
 )
 from isopix.data.sources.files import entries_below, hash_below, suffix_of, unread_files
-from isopix.data.sources.labels import METADATA, read_metadata
+from isopix.data.sources.labels import METADATA, read_labels
 from isopix.data.sources.split_names import READINGS, NamedSplits, by_split, named_split, splits_named
+from isopix.storage.provenance import hash_bytes
 
 MAX_LISTED = 5  # folders in a note
 
@@ -32,16 +34,19 @@ Images = dict[str, list[str]]  # by folder, "" or "train/cat/"; or by class, wit
 def read_folder(root: Path, config: DataConfig) -> Source:
     """Read images at any depth below class folders, the first of every class, then the second, and so on.
 
-    Folders that name splits (`by_split`) may be above or below those of the classes. With a label column in
-    the config, labels are those of `read_metadata`.
+    Folders that name splits (`by_split`) may be above or below those of the classes. Images next to these
+    have no label. Labels of `read_labels`, if there are any, stand instead of folders.
     """
-    entries = list(entries_below(root))
+    globs = exclude_globs(config.exclude)
+    entries = [each for each in entries_below(root) if not any(fnmatchcase(each, glob) for glob in globs)]
     folders = _by_folder(entries)
     found = by_split(sorted(folders), root, config.splits)
-    if config.splits == "auto" and config.label_column is None:
+    metadata = [each for each in entries if each.rpartition("/")[2] == METADATA]
+    labels = read_labels(root, metadata, config)
+    if config.splits == "auto" and labels is None:
         _require_one_level(root, found)
     places = _class_folders({split: _class_paths(found, split) for split in found})
-    classes = {split: _by_class(root, folders, places[split]) for split in found}
+    classes = {split: _by_class(folders, places[split]) for split in found}
     images = {split: _interleave(classes[split]) for split in SPLIT_NAMES if split in found}
     names = [name for own, _ in images.values() for name in own]
     empty = _empty_folders(entries, names)
@@ -51,14 +56,12 @@ def read_folder(root: Path, config: DataConfig) -> Source:
         unread = "".join(f"; {each}" for each in unread_files(root, entries, names))
         suffixes = " ".join(image_suffixes())
         raise ValueError(f"folder {root} has no images{of}; allowed suffixes: {suffixes}{unread}")
-    metadata = [each for each in entries if each.rpartition("/")[2] == METADATA]
     notes = [f"{each} may hold labels; data.label_column=NAME chooses its column" for each in metadata[:1]]
-    if config.label_column is not None:
-        columns = (config.label_column, config.image_column, config.splits)
-        known = read_metadata(root, metadata, *columns)
-        if known and not known.keys() & {*names}:
-            raise ValueError(f"{root / metadata[0]} has no path of an image; its first is {min(known)!r}")
-        images = {split: (own, [*map(known.get, own)]) for split, (own, _) in images.items()}
+    if labels is not None:
+        if labels and not labels.keys() & {*names}:
+            file = config.labels_file or root / metadata[0]
+            raise ValueError(f"{file} has no path of an image; its first is {min(labels)!r}")
+        images = {split: (own, [*map(labels.get, own)]) for split, (own, _) in images.items()}
         names, notes = [*names, *metadata], []
     notes += unread_files(root, entries, names)
     if empty:
@@ -69,11 +72,26 @@ def read_folder(root: Path, config: DataConfig) -> Source:
             root.resolve().name,
             {split: _folder_split(root, *each) for split, each in images.items()},
             classes=(),
-            content_hash=hash_below(root, names, MAX_BYTES),
-            has_columns=config.label_column is not None and bool(metadata),
+            content_hash=_content_hash(root, names, config),
+            has_columns=labels is not None,
             notes=tuple(notes),
         )
     )
+
+
+def exclude_globs(given: Sequence[str] | str) -> Sequence[str]:
+    """Return the globs of `data.exclude`, which may be a file of them."""
+    if not isinstance(given, str):
+        return given
+    file = Path(given).expanduser()
+    return list(filter(None, read_regular(file).decode().splitlines())) if file.is_file() else [given]
+
+
+def _content_hash(root: Path, names: Sequence[str], config: DataConfig) -> str:
+    content_hash = hash_below(root, names, MAX_BYTES)
+    if config.labels_file is None:
+        return content_hash
+    return hash_bytes(content_hash.encode(), read_regular(Path(config.labels_file).expanduser()))
 
 
 def read_image(path: Path, config: DataConfig) -> Source:
@@ -116,11 +134,11 @@ def _class_folders(paths: Mapping[SplitName, Mapping[str, str]]) -> dict[SplitNa
     """Return the class of each folder: the first one on its path that not all have in common, else the first
     one; empty if there is none.
     """
-    parts = [path.split("/") for own in paths.values() for path in own.values()]
+    parts = [path.split("/") for own in paths.values() for path in own.values() if path]
     levels = enumerate(zip(*parts, strict=False))
     level = next((i for i, names in levels if len({*names}) > 1 and "" not in names), 0)
     return {
-        split: {folder: path.split("/")[level] for folder, path in own.items()}
+        split: {folder: path.split("/")[level] if path else "" for folder, path in own.items()}
         for split, own in paths.items()
     }
 
@@ -143,16 +161,10 @@ def _class_paths(found: NamedSplits, split: SplitName) -> dict[str, str]:
     return paths
 
 
-def _by_class(root: Path, images: Images, class_of: Mapping[str, str]) -> Images:
+def _by_class(images: Images, class_of: Mapping[str, str]) -> Images:
     found: Images = {}
     for folder, name in sorted(class_of.items(), key=itemgetter(1)):
         found.setdefault(normal_form(name), []).extend(images[folder])
-    if "" in found and len(found) > 1:
-        flat, inside = min(found[""]), list(found)[1]
-        raise ValueError(
-            f"folder {root} has images next to its sub-folders ({flat}) and "
-            f"inside them ({inside}/); put all in sub-folders, one per class, or all in one folder"
-        )
     return {name: sorted(own, key=lambda each: each.replace("/", "\0")) for name, own in found.items()}
 
 

@@ -1,7 +1,7 @@
 """Labels: the values that are classes, and the columns of tables, or of metadata.csv, that hold them."""
 
 import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from posixpath import normpath
 from typing import Any
@@ -11,7 +11,7 @@ from pyarrow import csv, types
 
 from isopix.core.files import MAX_BYTES, regular
 from isopix.core.text import count_of, naming, normal_form
-from isopix.data.dataset import SplitReading
+from isopix.data.dataset import DataConfig
 from isopix.data.sources.split_names import SPLIT_COLUMNS, require_one_split
 
 LABEL_NAMES = ("label", "labels", "fine_label", "cls", "class", "target", "category")  # by preference
@@ -72,23 +72,38 @@ def class_keys(labels: Collection[Any], names: Sequence[str]) -> Sequence[Any]:
     return keys
 
 
-def read_metadata(
-    root: Path, files: Iterable[str], label: str, image: str | None, reading: SplitReading
-) -> dict[str, object]:
-    """Return the label of each image in the files metadata.csv of a folder, by path: their column `label`,
-    and `image` of paths from the file's folder on, `file_name` as in Hugging Face's imagefolder by default.
+def read_labels(root: Path, metadata: Sequence[str], config: DataConfig) -> dict[str, object] | None:
+    """Return the label of each image, by its path from the folder `root` on, that `data.labels_file` has, or
+    else the folder's files metadata.csv; None without these, and if their columns are not as in Hugging
+    Face's imagefolder and no setting has others.
+
+    Paths are absolute, or from the folder of a metadata.csv on; those of a labels file, from `root` on.
     """
-    labels, image = dict[str, object](), image or "file_name"
+    if config.labels_file is not None:
+        return _listed_labels(Path(config.labels_file).expanduser(), root, root, config)
+    found = dict[str, object]()
+    for each in metadata:
+        labels = _listed_labels(root / each, (root / each).parent, root, config)
+        if labels is None:
+            return None
+        found |= labels
+    return found if metadata else None
+
+
+def _listed_labels(file: Path, folder: Path, root: Path, config: DataConfig) -> dict[str, object] | None:
     values = csv.ConvertOptions(null_values=[""], strings_can_be_null=True)
-    for file in files:
-        with naming(f"file {root / file}"):
-            source = regular(root / file, MAX_BYTES)
-            table = csv.read_csv(source, None, csv.ParseOptions(newlines_in_values=True), values)
-            for column in SPLIT_COLUMNS & {*table.column_names} if reading == "auto" else ():
-                require_one_split(f"column '{column}'", table[column].to_pylist())
-            if missing := {label, image}.difference(table.column_names):
-                raise ValueError(f"no column '{min(missing)}'; columns: {', '.join(table.column_names)}")
-        folder = file.removesuffix(METADATA)
-        paths = (normpath(f"{folder}{each}") for each in table[image].to_pylist())
-        labels |= zip(paths, table[label].to_pylist(), strict=True)
-    return labels
+    with naming(f"file {file}"):
+        source = regular(file, MAX_BYTES)
+        table = csv.read_csv(source, None, csv.ParseOptions(newlines_in_values=True), values)
+        columns, label = table.column_names, config.label_column or "label"
+        image = config.image_column or ("file" if "file" in columns and config.labels_file else "file_name")
+        if missing := {label, image}.difference(columns):
+            if config.label_column is None and config.labels_file is None:
+                return None
+            raise ValueError(f"no column '{min(missing)}'; columns: {', '.join(columns)}")
+        for column in SPLIT_COLUMNS & {*columns} if config.splits == "auto" else ():
+            require_one_split(f"column '{column}'", table[column].to_pylist())
+    base = folder.resolve()
+    paths = (normpath(base / str(each)) for each in table[image].to_pylist())
+    names = (each.removeprefix(f"{root.resolve()}/") for each in paths)
+    return dict(zip(names, table[label].to_pylist(), strict=True))

@@ -164,8 +164,7 @@ class Study:
     def require_images(self) -> None:
         """Raise ValueError before training for missing images, or others than those of finished trials."""
         recipe = self.specs[0].recipe
-        data = load_dataset(recipe.data)
-        data.require_labels("study")
+        data = load_dataset(recipe.data).labeled("study")
         require_validation(recipe, data, "a layer")
         for name, result in self.results().items():
             if result.environment.get("data", data.fingerprint) != data.fingerprint:

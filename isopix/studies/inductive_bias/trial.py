@@ -142,7 +142,7 @@ def _measured(spec: TrialSpec, trained: LRTrial, device: torch.device) -> TrialR
     began, folder = time.monotonic(), RunFolder(spec.run(trained.lr))
     loaded = load_run(folder.path, device=device)
     loaded.network.eval()
-    whole = load_dataset(loaded.recipe.data)
+    whole = load_dataset(loaded.recipe.data).labeled("study")
     probed = {name: getattr(whole, name).sample(count) for name, count in spec.probe_images.items()}
     data = replace(whole, **probed)
     probes = probe_pools(loaded, data, spec.probe)

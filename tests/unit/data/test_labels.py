@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from isopix.data.dataset import DataConfig
+from isopix.data.measurement import measurement_of, missing_classes
 from isopix.data.sources.base import Source, find_reader
 from tests.unit.data.conftest import Draw
 from tests.unit.data.refusal import refusal
@@ -62,9 +64,10 @@ CASES: list[tuple[Fields, str | None, list[int] | None, tuple[str, ...], str]] =
     ({"label": [True, False, True, True]}, None, [1, 0, 1, 1], ("False", "True"), ""),
     ({"label": PETS, "kind": TWICE}, "kind", TWICE, ("0", "1", "2", "3"), ""),
     ({"image_id": IDS, "pet": PETS}, None, None, (), "that may hold labels: image_id, pet;"),
-    ({"label": [1, None, 0, 0]}, None, None, (), "1 of 4 train images of dataset 'set' have no label"),
-    ({"label": [1.5, 2.0, 1.0, 1.0]}, None, None, (), "1 of 4 train images of dataset 'set' have no label"),
-    ({"label": [[1], [2], [1], [2]], "pet": PETS}, None, None, (), "that may hold labels: pet;"),
+    ({"label": [1, None, 0, 0]}, None, [1, -1, 0, 0], ("0", "1"), "1 of 4 train images of dataset 'set'"),
+    ({"label": ["b", None, "a", "a"]}, None, [1, -1, 0, 0], ("a", "b"), "'set' have no label"),
+    ({"label": [1.5, 2.0, 1.0, 1.0]}, None, [-1, 2, 1, 1], ("0", "1", "2"), "'set' have no label"),
+    ({"cls": [[1], [2], [1], [2]], "pet": PETS}, None, None, (), "that may hold labels: pet;"),
 ]
 
 
@@ -73,7 +76,7 @@ CASES: list[tuple[Fields, str | None, list[int] | None, tuple[str, ...], str]] =
 def test_every_format_reads_the_same_values_as_labels(
     tmp_path: Path, kind: str, fields: Fields, wanted: str, labels: object, classes: object, note: str
 ) -> None:
-    """Of metadata.csv, which may not be of labels, a column is read if it is named."""
+    """Of metadata.csv, which may not be of labels, a column but `label` is read if it is named."""
     named = next(iter(fields)) if kind == "CSV" and labels else None
     source = read(WRITERS[kind](tmp_path, fields), wanted or named)
     found = source.splits["train"].labels
@@ -109,23 +112,79 @@ def test_labels_of_metadata_are_those_of_its_files_in_all_folders(tmp_path: Path
         draw(tmp_path / name)
     (tmp_path / "metadata.csv").write_text('file_name,label,text\ntest/cat/2.png,b,"two\nlines"\n')
     (tmp_path / "train" / "metadata.csv").write_text("file_name,label\ncat/0.png,b\ndog/1.png,a\n")
-    plain, named = read(tmp_path), read(tmp_path, "label")
-    assert (plain.classes, named.classes) == (("cat", "dog"), ("a", "b"))
-    assert plain.notes[0] == "metadata.csv may hold labels; data.label_column=NAME chooses its column"
-    assert [each.labels.tolist() for each in named.splits.values()] == [[1, 0], [1]]
+    found = read(tmp_path)
+    assert found.classes == read(tmp_path, "label").classes == ("a", "b")
+    assert [each.labels.tolist() for each in found.splits.values()] == [[1, 0], [1]]
     (tmp_path / "metadata.csv").write_text("file_name,label\ntest/cat/2.png,c\n")
-    assert read(tmp_path).content_hash == plain.content_hash
-    assert read(tmp_path, "label").content_hash != named.content_hash
+    assert read(tmp_path).content_hash != found.content_hash
+    (tmp_path / "metadata.csv").write_text("file_name,pet\ntest/cat/2.png,c\n")
+    plain = read(tmp_path)
+    assert plain.classes == ("cat", "dog")
+    assert plain.notes[0] == "metadata.csv may hold labels; data.label_column=NAME chooses its column"
+
+
+def test_a_file_of_labels_stands_instead_of_folders_and_lists_images_from_the_folder_on(
+    tmp_path: Path, draw: Draw
+) -> None:
+    for name in ("cat/0.png", "dog/1.png", "2.png"):
+        draw(tmp_path / "set" / name)
+    lines = ["file,label", f"{tmp_path}/set/cat/0.png,b", "dog/1.png,a", "2.png,"]
+    (tmp_path / "labels.csv").write_text("\n".join(lines))
+    config = DataConfig(source=str(tmp_path / "set"), labels_file=str(tmp_path / "labels.csv"))
+    found = find_reader(config)()
+    names = [Path(found.splits["train"].image_name(i)).name for i in range(3)]
+    assert dict(zip(names, found.splits["train"].labels.tolist(), strict=True)) == {
+        "0.png": 1,
+        "1.png": 0,
+        "2.png": -1,
+    }
+    (tmp_path / "labels.csv").write_text("\n".join(lines[:3]))
+    assert find_reader(config)().content_hash != found.content_hash
+    assert "no column 'pet'" in refusal(find_reader(replace(config, label_column="pet")))
+    other = replace(config, source="digits")
+    assert refusal(find_reader, other).startswith("'digits' is no folder of images")
+
+
+@pytest.mark.parametrize("as_file", [False, True])
+def test_what_globs_match_is_left_out(tmp_path: Path, draw: Draw, as_file: bool) -> None:
+    for name in ("cat/0.png", "cat/0_mask.png", "dog/1.png", "drafts/2.png", "drafts/more/3.png"):
+        draw(tmp_path / "set" / name)
+    (tmp_path / "globs.txt").write_text("*_mask.png\ndrafts/*\n")
+    globs = str(tmp_path / "globs.txt") if as_file else ("*_mask.png", "drafts/*")
+    found = find_reader(DataConfig(source=str(tmp_path / "set"), exclude=globs))()
+    assert (found.classes, found.splits["train"].num_images, found.notes) == (("cat", "dog"), 2, ())
+
+
+def test_images_without_a_label_are_pre_trained_on_and_left_out_where_labels_are_needed(
+    tmp_path: Path, draw: Draw
+) -> None:
+    names = [f"{folder}{i}.png" for i in range(20) for folder in ("", "cat/", "dog/")]
+    for i, name in enumerate(names):
+        draw(tmp_path / name, i)
+    images = load(tmp_path, holdout=0.2)
+    parts = (images.train, images.validation, images.test)
+    assert sum(map(len, parts)) == 60
+    assert images.classes == ("cat", "dog")
+    assert "20 of 60 train images of dataset" in images.notes[0]
+    labeled = images.labeled("probe")
+    for before, after in zip(parts, (labeled.train, labeled.validation, labeled.test), strict=True):
+        assert 0 < len(after) < len(before)
+        assert after.labels.tolist() == [each for each in before.labels.tolist() if each >= 0]
+        assert after.available == len(before)
+        assert images.labels_of(before).count(None) == len(before) - len(after)
+    assert measurement_of(images, "test").classes == {"train": 2, "validation": 2, "test": 2}
+    assert missing_classes(images) == {}
+    assert len(load(tmp_path, holdout=0.2, labels_per_class=2).train) == 4
 
 
 REFUSED: list[tuple[str, str | None, str | None, str]] = [
     ("Parquet", "breed", None, "has no column 'breed' of labels; columns: label, pet"),
     ("Parquet", "img", None, "has no column 'img' of labels; columns: label, pet"),
     ("Parquet", None, "mask", "has no image column 'mask' of {bytes, path}"),
-    ("tar", "breed", None, "column 'breed' of 'set' has no label for each training image"),
+    ("tar", "breed", None, "column 'breed' of 'set' has no label of a training image"),
     ("CSV", "pet", "name", "no column 'name'; columns: file_name, label, pet"),
     ("CSV", "pet", "label", "metadata.csv has no path of an image; its first is '1'"),
-    ("CSV", None, "label", "has no columns that data.label_column or data.image_column names"),
+    ("CSV", None, "label", "metadata.csv has no path of an image; its first is '1'"),
     ("npz", "label", None, "'set' has no columns that data.label_column or data.image_column names"),
 ]
 
@@ -165,7 +224,7 @@ def test_a_column_belongs_to_the_fingerprint_and_that_of_images_is_read(tmp_path
 def test_what_needs_labels_names_the_columns_that_may_hold_them(tmp_path: Path) -> None:
     images = load(_parquet(tmp_path, {"image_id": IDS}), holdout=0.0)
     missing = f"dataset 'set' has none in train: {images.notes[0]}"
-    assert refusal(images.require_labels, "probe") == f"probe needs labels; {missing}"
+    assert refusal(images.labeled, "probe") == f"probe needs labels; {missing}"
     few = {"label_column": "pet", "labels_per_class": 5, "holdout": 0.0}
     message = "5 images per class requested; a class has only 1 in train"
     assert refusal(lambda: load(_parquet(tmp_path, {"pet": PETS}), **few)) == message

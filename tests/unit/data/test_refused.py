@@ -51,7 +51,6 @@ REFUSED: list[tuple[Content, str]] = [
     ({"notes.txt": b""}, "has no images; allowed suffixes: .apng "),
     ({"test/a.png": b""}, "has no split train, only test; data.splits=none reads all"),
     ({"train/a.png": b"", "test/notes.txt": b""}, "has no images of test; allowed suffixes: "),
-    (dict.fromkeys(["cat/a.png", "b.png"], b""), "images next to its sub-folders (b.png) and inside them"),
     ({"set.npz": {"x_test": IMAGES}}, "has no split train, only test"),
     ({"set.npz": {"mean": IMAGES}}, "it has no array x_train of images; its arrays: mean"),
     ({"set.npz": {"x_train": IMAGES / 255}}, "x_train is float64 [4, 6, 5, 3]; allowed: [n H W] of uint8"),
