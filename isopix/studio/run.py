@@ -21,7 +21,7 @@ from isopix.data.decode import MAX_PIXELS, opened_image
 from isopix.generate.mask import MaskLike
 from isopix.pretrained.images import DataLike, select_split
 from isopix.pretrained.model import PretrainedModel
-from isopix.pretrained.run import load_network, run_folder
+from isopix.pretrained.run import load, run_folder
 from isopix.probing.features import extract_features
 from isopix.probing.splits import Features
 from isopix.runs.load import LoadedRun
@@ -109,7 +109,7 @@ def pixels_of(images: Images) -> Pixels:
 
 
 def _open(name: str, path: Path, data: DataLike | None, device: DeviceLike) -> OpenedRun:
-    model = PretrainedModel(load_network(path, device))
+    model = load(path, device=device)
     none = torch.zeros(0, 3, *model.network.codec.image_size, dtype=torch.uint8)
     try:
         dataset, split = select_split(model.loaded, data, None, None)
