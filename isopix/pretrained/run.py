@@ -55,12 +55,6 @@ def load(
     return PretrainedModel(loaded, layer=layer, pool=pool, features=features, precision=precision)
 
 
-@checked
-def save(model: PretrainedModel, folder: str | os.PathLike[str]) -> None:
-    """Write a folder that `load` reads; see `PretrainedModel.save`."""
-    model.save(folder)
-
-
 @dataclass(frozen=True)
 class RunMetrics:
     """The latest metrics and baselines' losses in the log of a run by split, and all records in order."""
