@@ -52,7 +52,6 @@ class OpenedRun:
     """A run with its first test images, [B 3 H W]; `note` says why there are none, else which they are."""
 
     name: str
-    path: Path
     model: PretrainedModel
     images: Images
     note: str
@@ -116,13 +115,13 @@ def _open(name: str, path: Path, data: DataLike | None, device: DeviceLike) -> O
     except (ValueError, OSError, RuntimeError) as error:
         if data is not None:
             raise
-        return OpenedRun(name, path, model, none, f"the run's own images cannot be read: {error}")
+        return OpenedRun(name, model, none, f"the run's own images cannot be read: {error}")
     found: AnyNumber = getattr(dataset, split).images
     if not len(found):
-        return OpenedRun(name, path, model, none, f"{dataset.name} has no {split} images")
+        return OpenedRun(name, model, none, f"{dataset.name} has no {split} images")
     images = found[:MAX_IMAGES].cpu()
     note = f"first {len(images):,} of {len(found):,} {split} images of {dataset.name}"
-    return OpenedRun(name, path, model, images, note)
+    return OpenedRun(name, model, images, note)
 
 
 def image_of(run: OpenedRun, chosen: ChosenImage | None) -> Images:

@@ -38,10 +38,9 @@ class Check:
 
 
 class DoctorResult(Result):
-    """All checks in order, the versions of packages, and what is missing of each extra."""
+    """All checks in order, and the versions of packages."""
 
     packages: Mapping[str, str | None]
-    extras: Mapping[str, tuple[str, ...]]
     checks: tuple[Check, ...]
 
     @property
@@ -70,8 +69,7 @@ def doctor(*, device: DeviceLike = "auto") -> DoctorResult:
     extras, cache = _requirements(), default_cache()
     packages = extras.pop("")
     system = f"{__version__}, Python {platform.python_version()}, {platform.platform()}"
-    checks = [_check("isopix", system)]
-    checks += _package_checks(packages, extras)
+    checks = [_check("isopix", system), *_package_checks(packages, extras)]
     torch_error = _import_error("torch")
     if torch_error:
         action = "install PyTorch for this machine: pip install --force-reinstall torch"
@@ -82,9 +80,6 @@ def doctor(*, device: DeviceLike = "auto") -> DoctorResult:
     checks += [] if torch_error else training_checks(device)
     return DoctorResult(
         packages={each.name: _version(each) for group in (packages, *extras.values()) for each in group},
-        extras={
-            name: tuple(str(each) for each in group if not _fits(each)) for name, group in extras.items()
-        },
         checks=tuple(checks),
     )
 
