@@ -138,11 +138,11 @@ class PlannedTrial:
 
 
 class ReproductionPlan(Result):
-    """The trials that `reproduce` would run; `hours` are those of one A100 at `mfu` of its bf16 peak."""
+    """The trials that `reproduce` would run, and the `hours` of training on devices at `mfu` of the peak."""
 
     protocol: str
     trials: tuple[PlannedTrial, ...]
-    hours: float
+    hours: Mapping[str, float]
     mfu: float
 
     def tables(self) -> list[Table]:
@@ -153,8 +153,8 @@ class ReproductionPlan(Result):
         return [Table(f"Trials of {self.protocol}", ["trial", "trainings", "training FLOPs"], rows)]
 
     def notes(self) -> list[str]:
-        time = spell_duration(3600 * self.hours)
-        text = f"total: {time} on one A100 at {self.mfu:.0%} of its bf16 peak"
+        times = [f"{spell_duration(3600 * hours)} on {device}" for device, hours in self.hours.items()]
+        text = f"total, at {self.mfu:.0%} of the peak: {', '.join(times)}"
         return [f"{text}; searches that end early take less, probes and evaluations are not counted"]
 
 
