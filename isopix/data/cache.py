@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import PIL
 import torch
-from numpy.typing import NDArray
 
 from isopix.core.progress import track
 from isopix.data.dataset import DataConfig
@@ -95,7 +94,6 @@ def _write(folder: Path, source: Source, config: DataConfig, store: StoreName) -
                 name: _write_split(
                     scratch / name,
                     preprocess(split, config, config.full_side(name), ENCODERS[store]),
-                    split.groups,
                     lambda: count(next(numbers)),
                 )
                 for name, split in source.splits.items()
@@ -114,10 +112,7 @@ def _write(folder: Path, source: Source, config: DataConfig, store: StoreName) -
 
 
 def _write_split(
-    path: Path,
-    images: Iterable[PreprocessedImage | str],
-    groups: NDArray[np.int64] | None,
-    count: Callable[[], None],
+    path: Path, images: Iterable[PreprocessedImage | str], count: Callable[[], None]
 ) -> list[tuple[int, str]]:
     bad: list[tuple[int, str]] = []
     columns = {each: array("q") for each in ("hashes", "shapes", "image_sizes", "full_sizes")}
@@ -135,8 +130,6 @@ def _write_split(
                 columns["full_sizes"].append(result.full.nbytes)
                 columns["shapes"].extend(result.full_size)
     arrays = {each: np.array(values, np.int64) for each, values in columns.items()}
-    if groups is not None:
-        arrays["groups"] = np.delete(groups, [i for i, _ in bad])
     np.savez(path.with_suffix(".npz"), allow_pickle=False, **arrays)
     return bad
 
@@ -150,15 +143,17 @@ def _read(
         kept = np.delete(np.arange(split.num_images), [i for i, _ in bad_images[name]])
         shape = (config.rows, config.cols)
         found = _read_split(folder / name, shape, store, whole=config.full_side(name) is not None)
-        labels = None if split.labels is None else torch.from_numpy(split.labels[kept])
-        splits[name] = replace(found, labels=labels, rows=torch.from_numpy(kept + first))
+        labels, groups = (
+            None if each is None else torch.from_numpy(each[kept]) for each in (split.labels, split.groups)
+        )
+        splits[name] = replace(found, labels=labels, groups=groups, rows=torch.from_numpy(kept + first))
         bad_files += [BadFile(split.image_name(i), reason) for i, reason in bad_images[name]]
         first += split.num_images
     return splits, tuple(bad_files)
 
 
 def _read_split(path: Path, shape: tuple[int, int], store: StoreName, *, whole: bool) -> Split:
-    """Read a split without its labels; with its full-resolution images if it is `whole`."""
+    """Read a split without its labels and groups; with its full-resolution images if it is `whole`."""
     with np.load(path.with_suffix(".npz"), allow_pickle=False) as arrays:
         columns = {each: arrays[each] for each in arrays.files}
     ends = {
@@ -172,5 +167,4 @@ def _read_split(path: Path, shape: tuple[int, int], store: StoreName, *, whole: 
         images=open_images(path.with_suffix(".images"), ends["image"], len(columns["hashes"]), shape),
         full_resolution=full,
         hashes=torch.from_numpy(columns["hashes"]),
-        groups=torch.from_numpy(columns["groups"]) if "groups" in columns else None,
     )

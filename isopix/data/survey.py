@@ -176,8 +176,7 @@ def _picture(rgb: Image.Image) -> Image.Image:
 
 
 def _result(survey: Survey, splits: dict[SplitName, results.SplitCounts], limit: int) -> results.DataResult:
-    sizes, facts = survey.sizes.most_common(), [facts for _, facts in survey.images]
-    formats = Counter((each.format, each.mode) for each in facts)
+    sizes, facts = survey.sizes, [facts for _, facts in survey.images]
     return results.DataResult(
         source=survey.config.source,
         limit=limit,
@@ -186,11 +185,11 @@ def _result(survey: Survey, splits: dict[SplitName, results.SplitCounts], limit:
         splits=splits,
         sizes=results.Sizes(
             different=len(sizes),
-            most_common=tuple(results.SizeCount(*size, n) for size, n in sizes[:LISTED]),
+            most_common={f"{w}×{h}": count for (w, h), count in sizes.most_common(LISTED)},
             width=_range(each.width for each in facts),
             height=_range(each.height for each in facts),
         ),
-        formats=tuple(results.FormatCount(*kind, n) for kind, n in formats.most_common()),
+        formats=dict(Counter(f"{each.format} {each.mode}" for each in facts).most_common()),
         duplicates={kind: _duplicates(survey, groups) for kind, groups in survey.duplicates.items()},
         flags=dict(Counter(flag for each in facts for flag in each.flags).most_common()),
         flagged=tuple(survey.flagged[:LISTED]),

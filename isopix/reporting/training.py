@@ -163,8 +163,7 @@ def probe_curve(runs: Mapping[str, RunRecord], name: str) -> Chart | None:
     caption = (
         f"Linear-probe accuracy of the best layer during training, on"
         f" {join_words([f'{count:,}' for count in sorted(counts)])} validation images other than those that"
-        " chose the layer. Bars: 95\u00a0% intervals; ρ: Spearman’s rank correlation; ring: last step;"
-        " dashed: untrained network."
+        " chose the layer. Bars: 95\u00a0% intervals; ring: last step; dashed: untrained network."
     )
     numbers = {run: [point._asdict() for point in line] for run, line in lines.items()}
     return figure_chart(curves.plot_accuracy_vs_loss(lines, unit=unit), numbers, name, caption)

@@ -57,7 +57,7 @@ def train_recipe(
         check_data(recipe, data)
         if start.run is None:
             codec = fit_codec(recipe, data)
-            start = start.untrained(codec, *codec.notes())
+            start = start.untrained(codec)
             recipe = start.recipe
         source = start.run
         assert source is not None

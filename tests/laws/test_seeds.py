@@ -64,12 +64,11 @@ OWN = {
 ALSO = {
     "data/splits.py sample": 0,  # evaluated images, the same for all runs
     "finetuning/classifier.py classifier": 0,  # weights that are then replaced by saved ones
-    "probing/baselines.py pixels.components": 0,  # a numerical method
     "probing/probe.py probe.vote": 0,  # few labels have one mask, and so no ties
     "runs/visibility.py visibility": 0,  # random codes and weights of a check
     "train/evaluator.py evaluation": TRAIN,  # scores compare with code frequencies of the training
 }
-FIXED = {"probing/baselines.py pixels.components", "runs/visibility.py visibility"}
+FIXED = {"runs/visibility.py visibility"}
 NOT_CALLED = {  # what is fixed for all seeds, and trials, of which a test of the study compares seeds
     *("recipes/cost.py", "objectives/objectives.py", "data/sources/named.py", "pretrained/model.py"),
     *("studies/inductive_bias/figures.py", "studies/inductive_bias/trial.py"),
