@@ -138,10 +138,16 @@ def _plan(
     from isopix.core.device import describe_device, peak_flops, select_device
     from isopix.recipes.cost import device_costs, matmul_throughput
 
-    flops, where, hours = sum(each.training_flops for each in trials), select_device(device), {}
+    flops, where, here = sum(each.training_flops for each in trials), select_device(device), 0.0
     for recipe in recipes[:1]:  # none if all networks are existing runs
         precision = recipe.train.precision_on(where)
         speed = peak_flops(where, precision) or matmul_throughput(where, precision, recipe.model.width)
-        hours[describe_device(where)] = flops / (MFU * speed) / 3600
-    hours |= {each.device: each.hours for each in device_costs(flops, "bf16") if each.device == "A100"}
-    return ReproductionPlan(protocol=protocol, trials=tuple(trials), hours=hours, mfu=MFU)
+        here = flops / (MFU * speed) / 3600
+    return ReproductionPlan(
+        protocol=protocol,
+        trials=tuple(trials),
+        hours=next(each.hours for each in device_costs(flops, "bf16") if each.device == "A100"),
+        device=describe_device(where),
+        device_hours=here,
+        mfu=MFU,
+    )
