@@ -52,14 +52,14 @@ def features(
         loaded, pooled = model.loaded, pool or model.pool
         chosen = default_layer(run, model) if layer is None else layer
         images = named_splits(loaded, data, split, limit, settings)
-        splits, names, hashes = images.splits, images.names, images.whole.hashes
-        assert hashes is not None, "a source has them"
+        splits, names = images.splits, images.names
+        hashes = [number for each in splits.values() if each.hashes is not None for number in each.hashes]
         grid, width = model.network.backbone.grid, loaded.recipe.model.width
         shape = (*grid, width) if pooled == "flatten" else (pooled_width(pooled, grid, width),)
         batches = iter_layer(model.network, splits.values(), chosen, pooled, precision)
         columns: dict[str, list[str | None]] = {
             "file": [each.name or None for each in names],
-            "hash": [f"{number:016x}" for number in hashes.tolist()],
+            "hash": [f"{int(number):016x}" for number in hashes],
             "split": [each.split for each in names],
             "label": [label for each in splits.values() for label in images.dataset.labels_of(each)],
         }
