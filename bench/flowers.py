@@ -1,6 +1,6 @@
 """The commands of the README for one's own folder, on photos of flowers, with several seeds.
 
-python bench/flowers.py --data flowers5.tar --out runs/flowers              # runs what is missing
+python bench/flowers.py --data flowers5 --out runs/flowers              # runs what is missing
 python bench/flowers.py --out runs/flowers --collect                        # writes bench/results
 
 Every number comes from run folders; the same command resumes an interrupted benchmark.
