@@ -57,12 +57,13 @@ def flowers() -> str:
     loss, free = found["loss_nats"], found["baseline_nats"]["mean"]
     scores = {name: mean_and_std(each["values"]) for name, each in found["accuracies"].items()}
     return (
-        f"On {sum(found['images'].values()):,} photos of five kinds of flowers, pre-training reached a test loss "
-        f"of {mean_and_std(loss['values'], '.2f')} nats per pixel (best baseline without learning {free:.2f}). "
-        f"Test accuracy of the linear probe: {scores['network']} (untrained network {scores['untrained']}, raw "
-        f"pixels {scores['raw pixels']}); after fine-tuning: {scores['fine-tuned']} (largest class "
-        f"{found['majority']:.1%}). Mean ± std (n − 1) over {loss['n']} seeds. Pre-training took "
-        f"{found['training_seconds']['mean'] / 60:.0f} minutes on {threads(found)} of {found['device']}.\n"
+        f"On {sum(found['images'].values()):,} photos of five kinds of flowers, pre-training reached a test "
+        f"loss of {mean_and_std(loss['values'], '.2f')} nats per pixel (best baseline without learning "
+        f"{free:.2f}). Test accuracy of the linear probe: {scores['network']} (untrained network "
+        f"{scores['untrained']}, raw pixels {scores['raw pixels']}); after fine-tuning: "
+        f"{scores['fine-tuned']} (largest class {found['majority']:.1%}). Mean ± std (n − 1) over {loss['n']} "
+        f"seeds. Pre-training took {found['training_seconds']['mean'] / 60:.0f} minutes on {threads(found)} "
+        f"of {found['device']}.\n"
     )
 
 
