@@ -61,8 +61,8 @@ def flowers() -> str:
         f"loss of {mean_and_std(loss['values'], '.2f')} nats per pixel (best baseline without learning "
         f"{free:.2f}). Test accuracy of the linear probe: {scores['network']} (untrained network "
         f"{scores['untrained']}, raw pixels {scores['raw pixels']}); after fine-tuning: "
-        f"{scores['fine-tuned']} (largest class {found['majority']:.1%}). Mean ± std (n − 1) over {loss['n']} "
-        f"seeds. Pre-training took {found['training_seconds']['mean'] / 60:.0f} minutes on {threads(found)} "
+        f"{scores['fine-tuned']} (largest class {found['majority']:.1%}). "
+        f"Mean ± std (n − 1) over {loss['n']} seeds. Pre-training took {found['training_seconds']['mean'] / 60:.0f} minutes on {threads(found)} "
         f"of {found['device']}.\n"
     )
 

@@ -31,7 +31,7 @@ class ReproduceConfig:
     plan: bool = False
     """Show the trials and their cost; write nothing."""
     scale: Literal["tiny", "small", "paper"] | None = None
-    """tiny: minutes per network on two CPU cores; small: many hours; paper: as published. Default: tiny."""
+    """tiny: minutes on two CPU cores; small: many hours; paper: as published. Default: tiny."""
     data: str | Path | None = None
     """Labeled dataset instead of those of the paper: files, a folder, or a name such as cifar10."""
     pretrain_data: str | Path | None = None
