@@ -62,8 +62,8 @@ def flowers() -> str:
         f"{free:.2f}). Test accuracy of the linear probe: {scores['network']} (untrained network "
         f"{scores['untrained']}, raw pixels {scores['raw pixels']}); after fine-tuning: "
         f"{scores['fine-tuned']} (largest class {found['majority']:.1%}). "
-        f"Mean ± std (n − 1) over {loss['n']} seeds. Pre-training took {found['training_seconds']['mean'] / 60:.0f} minutes on {threads(found)} "
-        f"of {found['device']}.\n"
+        f"Mean ± std (n − 1) over {loss['n']} seeds. Pre-training took "
+        f"{found['training_seconds']['mean'] / 60:.0f} minutes on {threads(found)} of {found['device']}.\n"
     )
 
 
