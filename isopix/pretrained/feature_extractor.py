@@ -117,13 +117,9 @@ class FeatureExtractor(nn.Module):
 
         `start_token=False` omits an autoregressive model's start token, as `transformers` does.
         """
+        layers = [self.layer if layer is None else layer]
         return self.layer_features(
-            images,
-            [self.layer if layer is None else layer],
-            features=features,
-            pool=pool,
-            start_token=start_token,
-            batch_size=batch_size,
+            images, layers, features=features, pool=pool, start_token=start_token, batch_size=batch_size
         )[0]
 
     @checked

@@ -12,7 +12,6 @@ from jaxtyping import UInt8
 from PIL import Image
 from torch import Tensor
 
-from isopix.analysis.attention import attention_from
 from isopix.analysis.neighbors import nearest_neighbors
 from isopix.analysis.results import SCORES
 from isopix.analysis.scores import ScoreConfig, score_images
@@ -144,11 +143,7 @@ def attention_tiles(run: OpenedRun, image: Images, row: int, col: int) -> list[T
         allowed = f"rows are 0 to {rows - 1}, columns 0 to {cols - 1}"
         raise ValueError(f"pixel {row},{col} does not exist; {allowed}")
     backbone, side = run.model.network.backbone, run.model.network.codec.patch_size
-    position = (row // side) * backbone.grid.cols + col // side
-    query = torch.tensor([backbone.num_prefix_tokens + position])
-    causal = run.loaded.recipe.objective.causal
-    with inference(run.model, "fp32"):
-        found = attention_from(run.model.network, image, query, causal=causal)
+    found = run.model.attention_at(image, row // side, col // side)
     names = [f"layer {layer} {axis.name}".strip() for layer, axis in backbone.attention_axes()]
     weights = [found.rollout[0], *found.heads[0].mean(1)]
     uniform = [found.uniform_rollout[0], *found.uniform_heads[0]]
