@@ -15,7 +15,8 @@ import torch
 from PIL import Image
 
 from isopix.cli import main as command
-from isopix.data import dataset
+from isopix.data import load
+from isopix.data.dataset import DataConfig
 from isopix.storage.result import Result
 from isopix.verbs import VERBS
 from tests.golden.values import PASSING, check_golden, contents
@@ -115,7 +116,7 @@ SPLITS = ("train", "validation", "test")
 
 def write(path: str, limit: int, *changed: str) -> None:
     """Write a dataset of three splits, of which the images of some may be changed."""
-    whole = dataset.load_dataset(dataset.DataConfig(rows=8, cols=8, limit=limit))
+    whole = load.load_dataset(DataConfig(rows=8, cols=8, limit=limit))
     arrays = {}
     for name in SPLITS:
         split = getattr(whole, name)
@@ -211,9 +212,9 @@ def test_another_value_changes_the_result(
     if key not in BASES:
         BASES[key] = outcome(found := call(base, monkeypatch)), found.path, shown(found)
         check_golden("options", key, BASES[key][2])
-    limits, limited = set(), dataset._limited
+    limits, limited = set(), load._limited
     monkeypatch.setattr(
-        dataset, "_limited", lambda whole, config: limits.add(config.limit) or limited(whole, config)
+        load, "_limited", lambda whole, config: limits.add(config.limit) or limited(whole, config)
     )
     result = call(words_of(verb, name, VALUES[name]), monkeypatch)
     assert outcome(result) != BASES[key][0]

@@ -12,7 +12,8 @@ import pytest
 import torch
 
 import isopix
-from isopix.data.dataset import DataConfig, load_dataset
+from isopix.data.dataset import DataConfig
+from isopix.data.load import load_dataset
 from isopix.pretrained.images import evaluation_data, leakage_warning, select_split
 from isopix.pretrained.run import RunMetrics
 from isopix.runs.image_lists import load_hashes

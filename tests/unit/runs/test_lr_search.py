@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import isopix
-from isopix.data.dataset import load_dataset
+from isopix.data.load import load_dataset
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.runs import series

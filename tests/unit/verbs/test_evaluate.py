@@ -65,7 +65,7 @@ def test_a_read_only_run_is_refused_before_its_images_are_read(
 ) -> None:
     run = pristine / "ar"
     monkeypatch.setattr("os.access", lambda path, mode: False)
-    monkeypatch.setattr("isopix.data.dataset.load_dataset", None)
+    monkeypatch.setattr("isopix.data.load.load_dataset", None)
     for verb in (isopix.probe, isopix.evaluate, isopix.analyze, isopix.report):
         message = refusal(verb, run)
         assert message.startswith(str(run))
