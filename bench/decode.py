@@ -29,7 +29,8 @@ from torch.utils.data import DataLoader, Dataset
 import isopix
 from isopix.data.augment import NoAugmentation, ScaleCrop
 from isopix.data.batches import Batches
-from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
+from isopix.data.dataset import DataConfig, ImageDataset
+from isopix.data.load import load_dataset
 from isopix.recipes import registry
 
 SIDE, BATCH, STEPS = 224, 32, 8

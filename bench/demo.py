@@ -21,7 +21,7 @@ from isopix.storage import log
 ROOT = Path(__file__).parents[1]
 RESULT = ROOT / "bench" / "results" / "demo.json"
 PICTURE = ROOT / "docs" / "pictures" / "completions-translated-digits.png"
-SECONDS = "seconds.json"  # of a whole demo, beside its folder
+SECONDS = "seconds.json"  # of a whole demo
 RUNS = ("ar", "bert", "conv")
 
 
@@ -31,20 +31,20 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--collect", action="store_true")
     options = parser.parse_args()
-    parents = [options.out / f"seed-{seed}" for seed in range(options.seeds)]
-    for seed, parent in enumerate(parents):
-        if not options.collect and not (parent / "1" / "report.html").is_file():
-            run(seed, parent)
-    found = collect([parent / "1" for parent in parents])
+    demos = [options.out / f"seed-{seed}" for seed in range(options.seeds)]
+    for seed, demo in enumerate(demos):
+        if not options.collect and not (demo / "report.html").is_file():
+            run(seed, demo)
+    found = collect(demos)
     RESULT.write_text(json.dumps(found, indent=2) + "\n")
 
 
-def run(seed: int, parent: Path) -> None:
+def run(seed: int, demo: Path) -> None:
     """Run or resume a demo; the time of one that was not interrupted is kept."""
-    resumed, start = parent.exists(), time.perf_counter()
-    call("demo", "--seed", str(seed), "--out", str(parent))
+    resumed, start = demo.exists(), time.perf_counter()
+    call("demo", "--seed", str(seed), "--out", str(demo))
     if not resumed:
-        (parent / SECONDS).write_text(json.dumps(time.perf_counter() - start))
+        (demo / SECONDS).write_text(json.dumps(time.perf_counter() - start))
 
 
 def collect(demos: list[Path]) -> dict[str, Any]:
@@ -58,9 +58,7 @@ def collect(demos: list[Path]) -> dict[str, Any]:
         "threads": [environment(demo / "ar")["threads"] for demo in demos],
         "command": "isopix demo",
         "n": len(demos),
-        "seconds": [
-            json.loads(path.read_text()) for demo in demos if (path := demo.parent / SECONDS).is_file()
-        ],
+        "seconds": [json.loads(path.read_text()) for demo in demos if (path := demo / SECONDS).is_file()],
         "runs": {name: [numbers(demo / name) for demo in demos] for name in RUNS},
         "low_data": [low_data(demo / "ar") for demo in demos],
         "picture": {key: picture[key] for key in ("seed", "temperature", "rows", "split")},

@@ -25,7 +25,8 @@ from cells import print_result, read
 from PIL import Image
 
 import isopix
-from isopix.data.dataset import DataConfig, load_dataset, open_source
+from isopix.data.dataset import DataConfig
+from isopix.data.load import load_dataset, open_source
 from isopix.plots import style
 
 SIDE, TRAINED_SIDE = 32, 16  # pixels

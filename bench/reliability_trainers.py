@@ -23,7 +23,7 @@ from transformers.trainer_utils import get_last_checkpoint
 
 import isopix
 from isopix.__main__ import main as isopix_main
-from isopix.data.dataset import load_dataset
+from isopix.data.load import load_dataset
 from isopix.recipes import registry
 from isopix.runs.state import CheckpointWriter
 from isopix.train.train_step import TrainStep

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from isopix.data.dataset import load_dataset
+from isopix.data.load import load_dataset
 from isopix.model.network import Network
 from isopix.probing.results import ProbeResult
 from isopix.reporting.run_record import read_run

@@ -33,8 +33,9 @@ set.
 
 from isopix.analysis.base import Analysis, AnalysisInput, Numbers, image_source
 from isopix.codecs.base import Codec, CodecSpec, StatelessCodecSpec
+from isopix.core import registry as _registry
 from isopix.core.random import generator
-from isopix.core.registry import Part, import_modules, kinds, nouns, register
+from isopix.core.registry import Part, kinds, nouns, register
 from isopix.core.text import Table
 from isopix.core.types import (
     Codes,
@@ -71,24 +72,7 @@ from isopix.recipes.registry import recipe
 from isopix.train.config import OptimizerSpec, ScheduleSpec, TrainConfig
 from isopix.train.evaluator import EvaluationContext, Evaluator, EvaluatorSpec, Metrics
 
-for package in ("isopix.probing", "isopix.analysis"):
-    import_modules(package)  # a file of one's own parts knows the package's, and cannot replace one
+__all__ = sorted(name for name in globals() if not name.startswith("_"))  # noqa: PLE0605  what is imported
 
-__all__ = ["Part", "Recipe", "generator", "kinds", "nouns", "recipe", "register"]
-__all__ += ["Codes", "Grid", "Images", "Labels", "Logits", "LossMask", "Mask", "PositionIndices", "Scalar"]
-__all__ += ["SelectedTokens", "Tokens"]
-__all__ += ["Codec", "CodecSpec", "StatelessCodecSpec"]
-__all__ += ["AugmentationSpec", "DataConfig", "ImageDataset", "PatchAugmentSpec"]
-__all__ += ["ModelSpec", "Network", "PositionEmbedding", "PositionEmbeddingSpec"]
-__all__ += ["Components", "Inputs", "Stem", "StemSpec"]
-__all__ += ["Attention", "Block", "BlockSpec"]
-__all__ += ["MLP", "LayerNormSpec", "MLPSpec", "Norm", "NormSpec", "RMSNormSpec"]
-__all__ += ["Categorical", "HeadSpec", "Likelihood"]
-__all__ += ["Constant", "Draw", "Glorot", "InitScheme", "InitTable", "Normal", "Ones", "Uniform", "Zeros"]
-__all__ += ["MaskSpec", "Masking", "MaskingSpec", "ZeroMaskingSpec"]
-__all__ += ["ObjectiveSpec", "PretrainModel", "TrainingBatch"]
-__all__ += ["OptimizerSpec", "ScheduleSpec", "TrainConfig"]
-__all__ += ["EvaluationContext", "Evaluator", "EvaluatorSpec", "Metrics"]
-__all__ += ["FittedProbe", "ProbeMethod", "ProbeProblem"]
-__all__ += ["Analysis", "AnalysisInput", "Figure", "Numbers", "Table", "figure_style", "image_source"]
-__all__ += ["new_figure"]
+for _package in ("isopix.probing", "isopix.analysis"):
+    _registry.import_modules(_package)  # so that no file of one's own parts can replace one

@@ -142,7 +142,9 @@ def measure_completions(size: CompletionSize, watch: Stopwatch) -> Measured:
     image = networks.random_images(recipe, 1, torch.device("cpu"))
 
     def completer(prompt: Prompt, sampling: SamplingConfig) -> Callable[[], Tensor]:
-        return lambda: complete_images(model, prompt, sampling=sampling, batch_size=size.batch).images
+        return lambda: (
+            complete_images(model, prompt._replace(sampling=sampling), batch_size=size.batch).images
+        )
 
     shared, independent = (
         Prompt(images, completion_mask(f"rows:{size.rows}", network.codec, len(images)), each)

@@ -66,15 +66,11 @@ def attention_distance(
 def uniform_attention_distance(grid: Grid, *, patch_size: int = 1, causal: bool = False) -> float:
     """Return the distance of uniform attention, to positions up to the query's own if `causal`, else to all.
 
-    Over the whole grid it is sum (R - |r|) (C - |c|) sqrt(r^2 + c^2) / (R C)^2 over offsets -R < r < R and -C
-    < c < C, which tends to 0.5214 of the side of a square.
+    Over a large square it tends to 0.5214 of its side.
     """
-    if causal:
-        visible = torch.arange(1, grid.positions + 1)
-        return float((position_distances(grid, patch_size).double().tril().sum(1) / visible).mean())
-    rows, cols = (torch.arange(1 - side, side).double() for side in grid)
-    pairs = torch.outer(grid.rows - rows.abs(), grid.cols - cols.abs())
-    return float(patch_size * (pairs * torch.hypot(rows[:, None], cols)).sum() / grid.positions**2)
+    distances = position_distances(grid, patch_size).double()
+    visible = torch.arange(1, grid.positions + 1)
+    return float((distances.tril().sum(1) / visible if causal else distances).mean())
 
 
 def attention_entropy(weights: TokenWeights, grid: Grid) -> Float[Tensor, "B heads"]:

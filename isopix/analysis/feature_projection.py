@@ -14,6 +14,7 @@ from isopix.model.positions import default_pool
 from isopix.plots.embeddings import plot_projections
 from isopix.plots.style import Figure
 from isopix.probing.features import extract_features
+from isopix.probing.splits import Standardizer
 
 PERPLEXITY = 30  # of t-SNE, at most a third of the other images (van der Maaten and Hinton 2008: 5 to 50)
 FEWEST_IMAGES = 4  # whose neighborhoods t-SNE and UMAP can keep
@@ -29,9 +30,8 @@ class FeatureProjection(Analysis):
         backbone = given.backbone
         layer = (backbone.depth + 1) // 2 if given.layer is None else given.layer
         pool = given.pool or default_pool(backbone.num_prefix_tokens)
-        features = extract_features(given.network.truncated(layer), given.images, pool=pool)[-1]
-        deviation = features.std(0, correction=0)
-        features = (features - features.mean(0)) / torch.where(deviation > 0, deviation, 1)
+        layers = extract_features(given.network.truncated(layer), given.images, pool=pool)[-1:]
+        [features] = Standardizer.fit(layers)(layers)
         _, *found = principal_components(features, 2)
         ratio, plane = (F.pad(each, (0, 2 - each.shape[-1])) for each in found)  # one image has no component
         planes = {"PCA": plane}

@@ -29,7 +29,6 @@ class ReceptiveField(NamedTuple):
     """Where a change shows: fractions by (row, column) offset [2 rows - 1, 2 cols - 1], 0 in the center."""
 
     fractions: Float[np.ndarray, "rows cols"]
-    samples: Int[np.ndarray, "rows cols"] | None = None
 
     @property
     def profile(self) -> Float[np.ndarray, " distances"]:
@@ -97,7 +96,6 @@ def receptive_field(network: Network, images: Images, generator: torch.Generator
     positions = torch.randint(grid.positions, (len(images),), generator=generator)
     offsets = (2 * grid.rows - 1, 2 * grid.cols - 1)
     totals = torch.zeros(network.backbone.depth + 1, *offsets, dtype=torch.float64)
-    samples = torch.zeros(offsets, dtype=torch.long)
     index = torch.arange(grid.positions)
     batches = zip(torch.split(images, BATCH_SIZE), torch.split(positions, BATCH_SIZE), strict=True)
     for batch, position in batches:
@@ -105,7 +103,6 @@ def receptive_field(network: Network, images: Images, generator: torch.Generator
         patches[torch.arange(len(batch)), position] ^= FLIP_HIGH_BIT
         down = index // grid.cols - position[:, None] // grid.cols + grid.rows - 1
         right = index % grid.cols - position[:, None] % grid.cols + grid.cols - 1
-        samples.index_put_((down, right), torch.ones_like(down), accumulate=True)
         pairs = _feature_pairs(network, batch, _to_images(patches, grid))
         for total, (a, b) in zip(totals, pairs, strict=True):
             change = (b.cpu().double() - a.cpu().double()).norm(dim=-1)
@@ -113,7 +110,7 @@ def receptive_field(network: Network, images: Images, generator: torch.Generator
             total.index_put_((down, right), change, accumulate=True)
     sums = totals.sum((1, 2), keepdim=True)  # 0 where no feature depends on the image
     fractions = totals / sums.where(sums > 0, 1)
-    return [ReceptiveField(each.numpy(), samples.numpy()) for each in fractions]
+    return [ReceptiveField(each.numpy()) for each in fractions]
 
 
 def uniform_receptive_field(grid: Grid) -> ReceptiveField:

@@ -1,6 +1,6 @@
 """Similarity of position embeddings, and whether it follows the 2-D layout of the image or raster order."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -20,8 +20,6 @@ from isopix.model.network import Network
 from isopix.plots.embeddings import plot_position_similarity
 
 MIN_VARIANCE_LEFT = 1e-6  # share of the variance of similarity within the groups of pairs that are compared
-MAX_OUTSIDE = 0.05  # of tables without raster order, whose `partial_raster` is outside the range
-MIN_EXCESS = 1e-6  # of a score outside the range, so that rounding errors are inside
 MAX_MAP_VALUES = 2**16  # of all maps together
 
 PositionTable = Float[Tensor, "N D"]
@@ -36,13 +34,10 @@ class LayoutScores(NamedTuple):
     `partial_2d` is that with proximity in the image plane among pairs of the same distance in raster order,
     and 0 where similarity is a function of raster distance. `partial_raster` is that with proximity in raster
     order among pairs of the same row and the same column distance, and 0 where it is a function of these.
-    `plain_2d` and `plain_raster` hold nothing fixed.
     """
 
     partial_2d: float
     partial_raster: float
-    plain_2d: float
-    plain_raster: float
 
 
 class ShuffledScores(NamedTuple):
@@ -52,14 +47,6 @@ class ShuffledScores(NamedTuple):
     std: float
     max: float
     permutations: int
-
-
-class RasterRange(NamedTuple):
-    """Range of `partial_raster` for sums of rows and columns without raster order: 95 % are in ± `limit`."""
-
-    limit: float
-    outside: bool  # whether the score of the table is
-    draws: int
 
 
 def position_similarity(table: PositionTable) -> PositionSimilarity:
@@ -74,8 +61,6 @@ def layout_scores(similarity: PositionSimilarity, grid: Grid) -> LayoutScores:
     return LayoutScores(
         _partial(ranks, pairs.proximity_2d, pairs.same_raster_distance),
         _partial(ranks, pairs.proximity_raster, pairs.same_row_and_col_distance),
-        pearson_coefficient(ranks, pairs.proximity_2d) or 0.0,
-        pearson_coefficient(ranks, pairs.proximity_raster) or 0.0,
     )
 
 
@@ -90,33 +75,6 @@ def shuffled_scores(
         ranks = _pairs(rank_matrix[np.ix_(order, order)])
         scores.append(_partial(ranks, pairs.proximity_2d, pairs.same_raster_distance))
     return ShuffledScores(float(np.mean(scores)), float(np.std(scores)), float(np.max(scores)), permutations)
-
-
-def raster_range(
-    table: PositionTable, grid: Grid, generator: torch.Generator, draws: int = 99
-) -> RasterRange:
-    """Return the range of `partial_raster` for sums of the table's row means and column means, by `draws`.
-
-    If trends of rows and of columns have similar directions, their sum has a score other than 0. Each draw
-    multiplies the column means by random signs, one for each principal component of the table.
-    """
-    pairs, table = _PairDistances(grid), table.detach().cpu().double()
-    mean = table.mean(0)
-    means = rearrange(table - mean, "(h w) d -> h w d", h=grid.rows)
-    rows, cols = means.mean(1), means.mean(0)
-    components = torch.linalg.svd(table - mean, full_matrices=False).Vh
-
-    def score(each: PositionTable) -> float:
-        ranks = _pairs(_rank_matrix(position_similarity(each)))
-        return abs(_partial(ranks, pairs.proximity_raster, pairs.same_row_and_col_distance))
-
-    scores = []
-    for _ in range(draws):
-        signs = 2 * torch.randint(2, (len(components),), generator=generator) - 1
-        drawn = cols @ components.T * signs @ components
-        scores.append(score(rearrange(mean + rows[:, None] + drawn, "h w d -> (h w) d")))
-    limit = sorted(scores)[-int((draws + 1) * MAX_OUTSIDE)]
-    return RasterRange(limit, score(table) > limit + MIN_EXCESS, draws)
 
 
 def similarity_maps(
@@ -184,9 +142,10 @@ class PositionEmbeddings(Analysis):
         rows, cols, maps = similarity_maps(similarity, grid)
         scores = {}
         if min(grid) > 1:
-            scores["trained"] = _layout(table, grid, given.seed)
+            scores["trained"] = layout_scores(similarity, grid)._asdict()
             if given.untrained is not None:
-                scores["untrained"] = _layout(_position_table(given.untrained()), grid, given.seed)
+                untrained = position_similarity(_position_table(given.untrained()))
+                scores["untrained"] = layout_scores(untrained, grid)._asdict()
             draw = generator(given.seed, "shuffle")
             scores["shuffled"] = shuffled_scores(similarity, grid, draw)._asdict()
         return {**given.common_results(), **scores, "rows": rows, "cols": cols, "maps": rounded(maps, 3)}
@@ -197,19 +156,17 @@ class PositionEmbeddings(Analysis):
     def table(self, numbers: Numbers) -> Table | None:
         if "trained" not in numbers:
             return None
-        rows = []
-        for key in ("trained", "untrained"):
-            if layout := numbers.get(key):
-                found = layout["raster_range"]
-                place = f"±{found['limit']:.2f} ({'outside' if found['outside'] else 'within'})"
-                rows.append((key, *(f"{layout[score]:.2f}" for score in LayoutScores._fields), place))
+        known = {key: numbers[key] for key in ("trained", "untrained") if key in numbers}
+        rows = [
+            (key, *(f"{layout[score]:.2f}" for score in LayoutScores._fields))
+            for key, layout in known.items()
+        ]
         shuffled = numbers["shuffled"]
-        rows.append(("shuffled", f"{shuffled['mean']:.3f} ± {shuffled['std']:.3f}", *[""] * 4))
+        rows.append(("shuffled", f"{shuffled['mean']:.3f} ± {shuffled['std']:.3f}", ""))
         return Table(
-            "Position embeddings: Spearman correlation of similarity with proximity, 2-D and raster order;"
-            " partial: among pairs at the same raster, or row and column, distances; 95 % range: of partial"
-            " raster without raster order",
-            ("positions", "partial 2-D", "partial raster", "plain 2-D", "plain raster", "95 % range"),
+            "Position embeddings: partial Spearman correlation of similarity with proximity in the plane,"
+            " and in raster order",
+            ("positions", "2-D", "raster"),
             rows,
         )
 
@@ -220,9 +177,3 @@ def _position_table(network: Network) -> PositionTable:
     codes = torch.zeros(1, codec.grid.positions, codec.num_codes, dtype=torch.long, device=network.device)
     embedded = backbone.patch_tokens(backbone.embed(network.inputs_of_codes(codes)))
     return backbone.positions(torch.zeros_like(embedded))[0]
-
-
-def _layout(table: PositionTable, grid: Grid, seed: int) -> dict[str, Any]:
-    scores = layout_scores(position_similarity(table), grid)
-    found = raster_range(table, grid, generator(seed, "raster"))
-    return {**scores._asdict(), "raster_range": found._asdict()}

@@ -1,7 +1,7 @@
 """Codec: a two-way map between images and integer codes; nothing in it is learned by gradient descent."""
 
 import abc
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -41,10 +41,6 @@ class Codec(nn.Module, abc.ABC):
     def values_per_code(self) -> Int[Tensor, " K"] | None:
         """Return how many values of its pixels each code stands for, None if that is not determined."""
         return None
-
-    def notes(self) -> Sequence[str]:
-        """Return what a training log should say of this codec."""
-        return ()
 
     @abc.abstractmethod
     def fingerprint(self) -> str:

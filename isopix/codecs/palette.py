@@ -1,7 +1,7 @@
 """Palette codec: the code of a pixel is the nearest of K colors."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -87,16 +87,6 @@ class Palette(Codec):
         for part in parts:
             counts += torch.bincount(part.long(), minlength=self.vocab_size)
         return counts
-
-    def notes(self) -> Sequence[str]:
-        index = torch.arange(self.vocab_size)[None, :, None]
-        decoded = self.decode(index.to(self.colors.device), Grid(1, self.vocab_size)).cpu()
-        levels, colors = rearrange(decoded, "1 c 1 k -> k c"), self.fixed_point_colors.cpu()
-        changed = int((nearest_color.nearest_codes(colors, levels) != index.flatten()).sum())
-        if not changed:
-            return ()
-        text = f"{changed:,} of {self.vocab_size:,} colors of the palette, once rounded to whole levels, are "
-        return (text + "encoded as another color that is equal or nearer",)
 
     def fingerprint(self) -> str:
         """Return the SHA-256 of the fixed-point colors, in their order."""

@@ -5,7 +5,6 @@ Davison and Hinkley 1997, section 3.8).
 """
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -17,7 +16,6 @@ from isopix.core.types import Groups
 
 CONFIDENCE_LEVEL = 0.95
 Z_95 = 1.96  # standard deviations on each side of the mean that hold 95 % of a normal distribution
-MIN_POINTS = 5  # below which no correlation is reported
 
 ResampleCounts = Float[Tensor, "R B"]  # how often each resample holds each image
 Values = Float[np.ndarray, " n"]
@@ -97,29 +95,6 @@ def mean_standard_error(values: Values, groups: GroupLabels | None = None) -> tu
         return None
     variance = float(np.square(residuals).sum()) * count / (count - 1) / len(values) ** 2
     return math.sqrt(variance), count - 1
-
-
-class Correlation(NamedTuple):
-    """A correlation coefficient and its 95 % confidence interval."""
-
-    rho: float
-    low: float
-    high: float
-
-
-def spearman(x: Values, y: Values) -> Correlation | None:
-    """Return Spearman's rho; None for fewer than five points or constant values.
-
-    The interval is Fisher's, of variance (1 + rho^2 / 2) / (n - 3) (Bonett and Wright, 2000), rho kept half a
-    step of its scale away from -1 and 1.
-    """
-    rho, count = pearson_coefficient(rankdata(x), rankdata(y)), len(x)
-    if rho is None or count < MIN_POINTS:
-        return None
-    limit = 1 - 6 / (count * (count**2 - 1))
-    center = math.atanh(min(limit, max(-limit, rho)))
-    half_width = Z_95 * math.sqrt((1 + rho**2 / 2) / (count - 3))
-    return Correlation(rho, math.tanh(center - half_width), math.tanh(center + half_width))
 
 
 def rankdata(values: Values | Int[np.ndarray, " n"]) -> Values:

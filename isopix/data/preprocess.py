@@ -10,23 +10,21 @@ from itertools import islice, repeat
 from multiprocessing.pool import AsyncResult, ThreadPool
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from isopix.core.config import config
 from isopix.core.random import generator
 from isopix.data import decode
+from isopix.data.dataset import DataConfig, Resample
 from isopix.data.sources.base import SourceSplit
 from isopix.data.store import ENCODERS, Encode
 
 T = TypeVar("T")
 R = TypeVar("R")
-Resample = Literal["area", "bilinear", "bicubic"]
-Crop = Literal["center", "random", "resized_center", "squash"]
 
 # All three average over the box when downsampling (antialias); `area` repeats pixels when upsampling.
 FILTERS: dict[Resample, Image.Resampling] = {
@@ -46,46 +44,6 @@ class CropPosition(NamedTuple):
     x: float
 
 
-@config
-class PreprocessConfig:
-    """Everything that decides which pixels an image becomes (see `DataConfig`)."""
-
-    rows: int
-    cols: int
-    resample: Resample
-    crop: Crop = "center"
-    crop_fraction: float = 1.0
-    seed: int = 0  # of random crops
-    full_side: int | None = None  # shorter side of the full-resolution images, if they are kept too
-    max_pixels: int = decode.MAX_PIXELS  # of an image before it is resized
-    white: int | None = None  # sample that is white, of images of more than 8 bits
-
-    @property
-    def min_side(self) -> int:
-        """Smallest side to which a JPEG may be reduced in decoding: twice the largest that is needed."""
-        if self.crop in ("squash", "resized_center"):
-            return decode.NEVER_REDUCED
-        return math.ceil(2 * max(self.rows, self.cols, self.full_side or 0) / self.crop_fraction)
-
-    @property
-    def nbytes(self) -> int:
-        return 3 * (self.rows * self.cols + (self.full_side or 0) ** 2)
-
-    def identity(self) -> dict[str, Any]:
-        """Return the settings that decide the pixels, as they have been named in hashes from the first."""
-        found = {name: getattr(self, name) for name in ("rows", "cols", "resample", "full_side")}
-        found["crop_seed"] = self.seed if self.crop == "random" else None
-        if self.crop_fraction != 1:
-            found["crop_fraction"] = self.crop_fraction
-        if self.crop in ("squash", "resized_center"):
-            found["squash" if self.crop == "squash" else "resize_first"] = True
-        if self.max_pixels != decode.MAX_PIXELS:
-            found["max_pixels"] = self.max_pixels
-        if self.white is not None:
-            found["white"] = self.white
-        return found
-
-
 @dataclass(frozen=True)
 class PreprocessedImage:
     """An image at the model's resolution, its full-resolution version if kept, and a hash of its content."""
@@ -97,29 +55,65 @@ class PreprocessedImage:
 
 
 def preprocess(
-    split: SourceSplit, config: PreprocessConfig, encode: Encode = ENCODERS["pixels"]
+    split: SourceSplit,
+    config: DataConfig,
+    full_side: int | None = None,
+    encode: Encode = ENCODERS["pixels"],
 ) -> Iterator[PreprocessedImage | str]:
-    """Yield each image of the split in order, encoded, or the reason why it cannot be read."""
+    """Yield each image of the split in order, encoded, or the reason why it cannot be read.
+
+    With `full_side`, the full-resolution images are kept, too, of this shorter side.
+    """
     positions: Iterator[CropPosition | None] = repeat(None, split.num_images)
     if config.crop == "random":
         places = torch.rand(split.num_images, 2, generator=generator(config.seed, "crop"))
         positions = map(CropPosition, *places.double().T.numpy())
     jobs = zip(split.images(), positions, strict=True)
-    work = partial(_preprocess, config=config, encode=encode)
-    yield from map_images(jobs, work, itemgetter(0), kept_bytes=config.nbytes)
+    work = partial(_preprocess, config=config, full_side=full_side, encode=encode)
+    yield from map_images(jobs, work, itemgetter(0), kept_bytes=num_bytes(config, full_side))
+
+
+def num_bytes(config: DataConfig, full_side: int | None) -> int:
+    """Return the bytes of the pixels of an image, and about those of its full-resolution version."""
+    return 3 * (config.rows * config.cols + (full_side or 0) ** 2)
+
+
+def pixel_settings(config: DataConfig, full_side: int | None) -> dict[str, Any]:
+    """Return the settings that decide the pixels, as they have been named in hashes from the first."""
+    found: dict[str, Any] = {name: getattr(config, name) for name in ("rows", "cols", "resample")}
+    found |= {"full_side": full_side, "crop_seed": config.seed if config.crop == "random" else None}
+    if config.crop_fraction != 1:
+        found["crop_fraction"] = config.crop_fraction
+    if config.crop in ("squash", "resized_center"):
+        found["squash" if config.crop == "squash" else "resize_first"] = True
+    if config.max_pixels != decode.MAX_PIXELS:
+        found["max_pixels"] = config.max_pixels
+    if config.white is not None:
+        found["white"] = config.white
+    return found
+
+
+def min_side(config: DataConfig, full_side: int | None) -> int:
+    """Return the smallest side to which a JPEG may be reduced: twice the largest that is needed."""
+    if config.crop in ("squash", "resized_center"):
+        return decode.NEVER_REDUCED
+    return math.ceil(2 * max(config.rows, config.cols, full_side or 0) / config.crop_fraction)
 
 
 def _preprocess(
-    job: tuple[decode.RawImage, CropPosition | None], config: PreprocessConfig, encode: Encode
+    job: tuple[decode.RawImage, CropPosition | None],
+    config: DataConfig,
+    full_side: int | None,
+    encode: Encode,
 ) -> PreprocessedImage | str:
-    raw, position = job
+    (raw, position), least = job, min_side(config, full_side)
     try:
         content = decode.read_content(raw)
-        rgb = decode.decode_image(content, config.min_side, max_pixels=config.max_pixels, white=config.white)
+        rgb = decode.decode_image(content, least, max_pixels=config.max_pixels, white=config.white)
         image, number = encode(resize(rgb, config, position), None), decode.content_number(content, rgb)
-        if config.full_side is None:
+        if full_side is None:
             return PreprocessedImage(image, None, None, number)
-        full = resize_shorter_side(rgb, config.full_side)
+        full = resize_shorter_side(rgb, full_side)
         size = (full.shape[1], full.shape[2])
         source = content if isinstance(content, bytes) and size == (rgb.height, rgb.width) else None
         return PreprocessedImage(image, encode(full, source), size, number)
@@ -163,7 +157,7 @@ def _take(jobs: Iterator[T], raw: Callable[[T], decode.RawImage], count: int) ->
     return held
 
 
-def resize(rgb: Image.Image, config: PreprocessConfig, position: CropPosition | None) -> NDArray[np.uint8]:
+def resize(rgb: Image.Image, config: DataConfig, position: CropPosition | None) -> NDArray[np.uint8]:
     """Return uint8 [3 rows cols] of an RGB image, cropped as its settings say."""
     rows, cols, resample, fraction = config.rows, config.cols, config.resample, config.crop_fraction
     if config.crop == "resized_center":

@@ -51,39 +51,23 @@ class SplitCounts:
 
 
 @dataclass(frozen=True)
-class SizeCount:
-    """Images of one size."""
-
-    width: int
-    height: int
-    images: int
-
-
-@dataclass(frozen=True)
 class Sizes:
-    """The number of different sizes, the most common ones, and least, median and largest width and height."""
+    """The number of different sizes; images of the most common ones, `640×480`; and the least, median and
+    largest width and height.
+    """
 
     different: int
-    most_common: tuple[SizeCount, ...]
+    most_common: Mapping[str, int]
     width: tuple[int, ...]
     height: tuple[int, ...]
 
     def __str__(self) -> str:
-        common = [f"{each.width}×{each.height}" for each in self.most_common[:SHOWN]]
+        common = [*self.most_common][:SHOWN]
         if self.different == 1:
             return f"all {common[0]}"
         (low, _, high), (lowest, _, highest) = self.width, self.height
         ranges = f"{low}-{high} × {lowest}-{highest}"
         return f"{self.different:,} different, {ranges}; most common: {', '.join(common)}"
-
-
-@dataclass(frozen=True)
-class FormatCount:
-    """Images of one format and mode, by Pillow's names."""
-
-    format: str
-    mode: str
-    images: int
 
 
 @dataclass(frozen=True)
@@ -107,7 +91,9 @@ class Duplicates:
 
 
 class DataResult(Result):
-    """What was found in the images of a source that were examined, at most `limit` of each split."""
+    """What was found in the images of a source that were examined, at most `limit` of each split; formats
+    are by Pillow's names of format and mode, `JPEG RGB`.
+    """
 
     source: str
     limit: int
@@ -115,7 +101,7 @@ class DataResult(Result):
     num_classes: int
     splits: Mapping[SplitName, SplitCounts]
     sizes: Sizes
-    formats: tuple[FormatCount, ...]
+    formats: Mapping[str, int]
     duplicates: Mapping[str, Duplicates]
     flags: Mapping[str, int]
     flagged: tuple[Flagged, ...]
@@ -124,7 +110,7 @@ class DataResult(Result):
 
     def tables(self) -> list[Table]:
         classes = count_of(self.num_classes, "class") if self.num_classes else "no labels"
-        formats = ", ".join(f"{each.format} {each.mode} ({each.images:,})" for each in self.formats)
+        formats = ", ".join(f"{name} ({count:,})" for name, count in self.formats.items())
         found: list[tuple[str, object]] = []
         if self.formats:
             found = [("width × height", self.sizes), ("format", formats)]

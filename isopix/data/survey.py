@@ -15,12 +15,12 @@ from isopix.core.progress import CountDone, track
 from isopix.core.text import printable
 from isopix.data import decode, results
 from isopix.data.copies import Groups, exact_duplicates, near_duplicates
-from isopix.data.dataset import DataConfig, open_source
+from isopix.data.dataset import DataConfig
 from isopix.data.flags import SIDE, find_flags
+from isopix.data.load import open_source
 from isopix.data.preprocess import map_images
 from isopix.data.sources.base import SPLIT_NAMES, Source, SourceSplit, SplitName, joined, remember_source
 from isopix.data.splits import Split
-from isopix.storage.cache import default_cache
 
 NUM_RANGES = 100  # into which the images of a larger split are divided
 MAX_CLASSES, PER_CLASS, UNLABELED = 40, 10, 60  # of the pictures that are kept
@@ -71,7 +71,7 @@ class Survey:
 
 def survey_source(config: DataConfig, *, limit: int = EXAMINED_IMAGES) -> results.DataResult:
     """Examine up to `limit` images of each split of a source; of larger ones, ranges of neighbors."""
-    opened = open_source(config, default_cache())()
+    opened = open_source(config)()
     remember_source(config.source)
     survey = Survey(opened, config)
     total = sum(min(split.num_images, limit) for split in opened.splits.values())
@@ -85,9 +85,8 @@ def survey_source(config: DataConfig, *, limit: int = EXAMINED_IMAGES) -> result
 
 
 def image_names(config: DataConfig, split: Split) -> list[str]:
-    """Return the name of each image as its source has it: a file's path, empty if not known."""
-    if split.rows is None:
-        return [""] * len(split)
+    """Return the name of each image as its source has it: a file's path."""
+    assert split.rows is not None, "a source has them"
     source = whole_source(config)
     if len(split) and int(split.rows.max()) >= source.num_images:
         raise ValueError(f"dataset '{config.source}' has changed: it has fewer images than it had")
@@ -96,7 +95,7 @@ def image_names(config: DataConfig, split: Split) -> list[str]:
 
 def whole_source(config: DataConfig) -> SourceSplit:
     """Return all images of a source, those of one split after the other, as `Split.rows` counts them."""
-    return joined([*open_source(config, default_cache())().splits.values()])
+    return joined([*open_source(config)().splits.values()])
 
 
 def spread_ranges(count: int, limit: int) -> list[tuple[int, int]]:
@@ -177,8 +176,7 @@ def _picture(rgb: Image.Image) -> Image.Image:
 
 
 def _result(survey: Survey, splits: dict[SplitName, results.SplitCounts], limit: int) -> results.DataResult:
-    sizes, facts = survey.sizes.most_common(), [facts for _, facts in survey.images]
-    formats = Counter((each.format, each.mode) for each in facts)
+    sizes, facts = survey.sizes, [facts for _, facts in survey.images]
     return results.DataResult(
         source=survey.config.source,
         limit=limit,
@@ -187,11 +185,11 @@ def _result(survey: Survey, splits: dict[SplitName, results.SplitCounts], limit:
         splits=splits,
         sizes=results.Sizes(
             different=len(sizes),
-            most_common=tuple(results.SizeCount(*size, n) for size, n in sizes[:LISTED]),
+            most_common={f"{w}×{h}": count for (w, h), count in sizes.most_common(LISTED)},
             width=_range(each.width for each in facts),
             height=_range(each.height for each in facts),
         ),
-        formats=tuple(results.FormatCount(*kind, n) for kind, n in formats.most_common()),
+        formats=dict(Counter(f"{each.format} {each.mode}" for each in facts).most_common()),
         duplicates={kind: _duplicates(survey, groups) for kind, groups in survey.duplicates.items()},
         flags=dict(Counter(flag for each in facts for flag in each.flags).most_common()),
         flagged=tuple(survey.flagged[:LISTED]),

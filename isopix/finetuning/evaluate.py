@@ -14,8 +14,8 @@ from isopix.core.progress import quiet, track
 from isopix.core.random import generator
 from isopix.core.text import normal_form
 from isopix.core.types import Groups, ImageSequence, Labels, Mask
-from isopix.data.dataset import ImageDataset
-from isopix.data.preprocess import PreprocessConfig, preprocess
+from isopix.data.dataset import DataConfig, ImageDataset
+from isopix.data.preprocess import preprocess
 from isopix.data.sources.base import SourceSplit
 from isopix.finetuning.classifier import FineTuneModel
 from isopix.finetuning.results import CalibrationBin, ClassificationMetrics
@@ -68,7 +68,7 @@ def ensemble_logits(
 
 
 def predict_source(
-    model: FineTuneModel, source: SourceSplit, config: PreprocessConfig, *, top_k: int, precision: Precision
+    model: FineTuneModel, source: SourceSplit, config: DataConfig, *, top_k: int, precision: Precision
 ) -> Iterator[tuple[list[int], list[float]] | str]:
     """Yield the `top_k` most likely classes of each image, with probabilities, or why it cannot be read.
 

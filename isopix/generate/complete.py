@@ -13,7 +13,7 @@ from isopix.core.progress import track
 from isopix.core.types import Images, Mask
 from isopix.generate.filling import fill_in_passes, fill_raster
 from isopix.generate.mask import PixelMask, hidden_pixels
-from isopix.generate.results import DEFAULT_PASSES, Passes, SamplingConfig
+from isopix.generate.results import DEFAULT_PASSES, DEFAULT_SAMPLING, Passes, SamplingConfig
 from isopix.generate.sample import (
     Stream,
     images_at_once,
@@ -31,11 +31,17 @@ GRAY = 128  # of pixels that are not filled in yet
 
 
 class Prompt(NamedTuple):
-    """Images, what is `hidden` of them, True where it is, and how often to complete each."""
+    """Images, what is `hidden` of them, True where it is, and how often and how to complete each.
+
+    Completion j of image i is a function of `seed`, i and j.
+    """
 
     images: Images
     hidden: Mask
     samples_per_image: int = 1
+    sampling: SamplingConfig = DEFAULT_SAMPLING
+    passes: Passes = DEFAULT_PASSES
+    seed: int = 0
 
 
 class Completions(NamedTuple):
@@ -65,22 +71,14 @@ class PartialCompletions(NamedTuple):
     log_likelihood: LogLikelihood
 
 
-def complete_images(
-    model: PretrainModel,
-    prompt: Prompt,
-    *,
-    sampling: SamplingConfig,
-    passes: Passes = DEFAULT_PASSES,
-    seed: int = 0,
-    batch_size: int | None = None,
-) -> Completions:
+def complete_images(model: PretrainModel, prompt: Prompt, *, batch_size: int | None = None) -> Completions:
     """Complete every image several times; results are on the CPU.
 
     Autoregressive models sample in raster order, given the codes before only; masked models in `passes`,
-    given all that is visible. Completion j of image i is a function of `seed`, i and j. `batch_size`
-    completions are computed at a time, by default as many as the free memory allows.
+    given all that is visible. `batch_size` completions are computed at a time, by default as many as the free
+    memory allows.
     """
-    found, each, raster = [], prompt.samples_per_image, model.objective.can_sample
+    found, each, sampling, raster = [], prompt.samples_per_image, prompt.sampling, model.objective.can_sample
     needed = len(prompt.images) * each, 2 * prompt.images[0].numel()
     with report_memory(f"{needed[0]:,} images; sample fewer", *needed), sampling_mode(model, sampling):
         size = batch_size or (
@@ -93,7 +91,7 @@ def complete_images(
         ]
         with track("completing images, percent", 100) as count_done:
             for number, part in enumerate(parts):
-                for step in _steps(model, prompt, *part, sampling=sampling, passes=passes, seed=seed):
+                for step in _steps(model, prompt, *part):
                     count_done(round(100 * (number + step.done / step.total) / len(parts)))
                 found.append((step.images.flatten(0, 1), step.log_likelihood.flatten()))
     images, log_likelihood = (_by_image(torch.cat(part), each) for part in zip(*found, strict=True))
@@ -101,19 +99,11 @@ def complete_images(
     return Completions(images, log_likelihood, mask, "raster" if raster else "path")
 
 
-def completion_steps(
-    model: PretrainModel,
-    prompt: Prompt,
-    *,
-    sampling: SamplingConfig,
-    passes: Passes = DEFAULT_PASSES,
-    seed: int = 0,
-) -> Iterator[PartialCompletions]:
+def completion_steps(model: PretrainModel, prompt: Prompt) -> Iterator[PartialCompletions]:
     """Yield `complete_images` as they are made: after each row, or each pass of a masked model."""
-    parts = range(len(prompt.images)), range(prompt.samples_per_image)
-    steps = _steps(model, prompt, *parts, sampling=sampling, passes=passes, seed=seed)
+    steps = _steps(model, prompt, range(len(prompt.images)), range(prompt.samples_per_image))
     while True:
-        with report_memory("these completions; complete fewer"), sampling_mode(model, sampling):
+        with report_memory("these completions; complete fewer"), sampling_mode(model, prompt.sampling):
             step = next(steps, None)  # between two steps, the caller computes as it likes
         if step is None:
             return
@@ -121,20 +111,15 @@ def completion_steps(
 
 
 def _steps(
-    model: PretrainModel,
-    prompt: Prompt,
-    batch: range,
-    samples: range,
-    *,
-    sampling: SamplingConfig,
-    passes: Passes,
-    seed: int,
+    model: PretrainModel, prompt: Prompt, batch: range, samples: range
 ) -> Iterator[PartialCompletions]:
     """Yield the completions of these numbers of a batch of images, on the CPU."""
     require(model, "complete")
     network, raster = model.network, model.objective.can_sample
     images, hidden = (part[batch.start : batch.stop].to(network.device) for part in prompt[:2])
-    streams: list[Stream] = [(seed, f"complete/{sample}", image) for image in batch for sample in samples]
+    sampling, passes = prompt.sampling, prompt.passes
+    purposes = [f"complete/{sample}" for sample in samples]
+    streams: list[Stream] = [(prompt.seed, purpose, image) for image in batch for purpose in purposes]
     if raster and passes != DEFAULT_PASSES:
         why = "an autoregressive model samples in raster order"
         raise ValueError(f"only masked models have an order and iterations; {why}")

@@ -1,8 +1,6 @@
 """Settings and results of sampling and completion, without PyTorch, so that help is instant."""
 
-import importlib
 import io
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median_low
@@ -62,14 +60,6 @@ class PictureResult(Result):
     step: int
     seed: int
     picture: Unsaved[Any] = unsaved()
-
-    def show(self) -> None:
-        """Show the picture: in a notebook below the cell, elsewhere in the system's viewer."""
-        ipython = sys.modules.get("IPython")
-        if ipython is not None and ipython.get_ipython() is not None:
-            importlib.import_module("IPython.display").display(self.picture)
-        else:
-            self.picture.show()
 
     def _shown(self) -> list[bytes]:
         if self.picture is None:

@@ -101,9 +101,9 @@ def read_imagegpt(
     if squash:
         recipe = recipe.updated(data=replace(recipe.data, crop="squash", resample="bilinear"))
     mappings = tuple(expand_layers(IMAGEGPT, config.n_layer))
-    tensors, reports = convert_tensors(stored, IMAGEGPT_NAMES, mappings, recipe.outline().tensors())
+    tensors, skipped = convert_tensors(stored, IMAGEGPT_NAMES, mappings, recipe.outline().tensors())
     origin = f"Hugging Face {folder.resolve().name}"
-    return ImportedModel(origin, recipe, Palette(colors, grid), tensors, reports, notes=stored.notes)
+    return ImportedModel(origin, recipe, Palette(colors, grid), tensors, skipped, notes=stored.notes)
 
 
 def export_imagegpt(network: Network) -> ExportedModel:

@@ -15,7 +15,7 @@ from isopix.core.config import from_dict, to_dict
 from isopix.core.device import runtime_environment
 from isopix.core.types import Grid
 from isopix.data.dataset import DataConfig
-from isopix.interop.name_tables import ZERO_BIAS, Naming, TensorReport, WeightMapping, to_source
+from isopix.interop.name_tables import ZERO_BIAS, Naming, WeightMapping, to_source
 from isopix.interop.weights import WeightFiles, mmap_alloc
 from isopix.model.blocks.transformer import TransformerSpec
 from isopix.model.network import Network
@@ -37,13 +37,13 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class ImportedModel:
-    """Float32 weights named as `Network.tensors()`, recipe, and a report of every tensor of the source."""
+    """Float32 weights named as `Network.tensors()`, recipe, and the source's tensors that are `skipped`."""
 
     origin: str  # such as `Hugging Face openai/imagegpt-small` or `OpenAI model.ckpt-131000`
     recipe: Recipe  # its dataset is not known
     codec: Codec
     tensors: Mapping[str, Tensor]
-    tensor_reports: Sequence[TensorReport]
+    skipped: Mapping[str, str]  # reasons, by the names in the source
     step: int = 0  # training steps, 0 if unknown
     head: Mapping[str, Tensor] = field(default_factory=dict)
     classes: tuple[str, ...] = ()
@@ -94,8 +94,8 @@ def grid_of(positions: int, given: Grid | None) -> Grid:
 
 def convert_tensors(
     stored: WeightFiles, naming: Naming, mappings: Sequence[WeightMapping], targets: Mapping[str, Tensor]
-) -> tuple[dict[str, Tensor], list[TensorReport]]:
-    """Return the tensors in our names and layouts, and a report of each; one mapping at a time is held twice.
+) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Return the tensors in our names and layouts, one mapping at a time, and the reasons to skip others.
 
     `targets` have the shapes of ours. Raises ValueError for a tensor that is missing, unknown, of another
     shape, or not finite in float32.
@@ -108,17 +108,12 @@ def convert_tensors(
         if stored.read(names[name]).any():
             raise ValueError(f"tensor '{names[name]}' is a bias that is not zero; {naming.library} has none")
     converted: dict[str, Tensor] = {}
-    reports: list[TensorReport] = []
     for mapping in mappings:
-        single: list[Tensor] = []
-        for name in mapping.source:
-            given = stored.read(names[name]).view(shapes[name])
-            single.append(_to_float32(names[name], given))
-            exact = given.dtype != torch.float64 or torch.equal(given, single[-1].double())
-            reports.append(TensorReport(names[name], mapping.target, rounded="" if exact else "float64"))
-        for name, tensor in zip(mapping.target, mapping.to_target(tuple(single)), strict=True):
+        given = ((names[name], shapes[name]) for name in mapping.source)
+        single = tuple(_to_float32(name, stored.read(name).view(shape)) for name, shape in given)
+        for name, tensor in zip(mapping.target, mapping.to_target(single), strict=True):
             converted[name] = mmap_alloc(tensor.shape, torch.float32).copy_(tensor)
-    return converted, [*reports, *(TensorReport(names[name], skipped=rule) for name, rule in skipped.items())]
+    return converted, {names[name]: rule for name, rule in skipped.items()}
 
 
 def _check_tensors(
@@ -174,8 +169,7 @@ def import_run(read: Callable[[], ImportedModel], out: Path, *, data: str | None
             seen_known=False,
             classes=imported.classes,
         )
-        reports = [report._asdict() for report in imported.tensor_reports]  # of each source tensor
-        records = records_of(recipe, state, runtime, {**origin, "tensors": reports})
+        records = records_of(recipe, state, runtime, {**origin, "skipped": dict(imported.skipped)})
         groups = {MODEL: network.tensors(), **({CLASSIFIER: imported.head} if imported.head else {})}
         checkpoint.save_checkpoint(checkpoint.step_folder(run.checkpoints, imported.step), groups, records)
     return imported

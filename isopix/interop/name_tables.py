@@ -62,15 +62,6 @@ class Naming(NamedTuple):
         return next((reason for pattern, reason in self.skipped if re.fullmatch(pattern, name)), "")
 
 
-class TensorReport(NamedTuple):
-    """The target tensors of a source tensor, or the rule that skips it; its dtype if it was `rounded`."""
-
-    source: str
-    target: tuple[str, ...] = ()
-    skipped: str = ""
-    rounded: str = ""
-
-
 def expand_layers(table: Iterable[WeightMapping], depth: int) -> Iterator[WeightMapping]:
     """Yield every mapping of a network of `depth` layers: those of a layer once for each layer."""
     for mapping in table:

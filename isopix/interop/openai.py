@@ -68,7 +68,7 @@ def read_checkpoint(
     recipe = igpt_recipe(depth, width, grid, TransformerSpec(heads=heads), objective, count)
     table = (*openai_table(heads), *([OPENAI_START] if causal else []))
     mappings = tuple(expand_layers(table, depth))
-    tensors, reports = convert_tensors(stored, naming, mappings, recipe.outline().tensors())
+    tensors, skipped = convert_tensors(stored, naming, mappings, recipe.outline().tensors())
     step = STEP.search(prefix.name)
     return ImportedModel(
         origin=f"OpenAI {prefix.name}",
@@ -76,7 +76,7 @@ def read_checkpoint(
         codec=Palette(colors, grid),
         step=int(step[1]) if step else 0,
         tensors=tensors,
-        tensor_reports=reports,
+        skipped=skipped,
     )
 
 

@@ -9,7 +9,7 @@ from isopix.storage.result import Result
 
 
 class ImportResult(Result):
-    """An imported model: the loaded tensors, and how many of each rule were `skipped` or `rounded`."""
+    """An imported model: the loaded tensors, and how many of each rule were `skipped`."""
 
     origin: str
     step: int
@@ -19,15 +19,12 @@ class ImportResult(Result):
     parameters: int
     tensors: int
     skipped: Mapping[str, int]
-    rounded: int = 0
     predicts_codes: bool
     classes: tuple[str, ...] = ()
 
     def tables(self) -> list[Table]:
         rows = [("loaded", self.tensors)]
         rows += [(f"skipped, {rule}", count) for rule, count in self.skipped.items()]
-        if self.rounded:
-            rows.append(("rounded from float64 to float32", self.rounded))
         rows_cols = "×".join(map(str, self.image_size))
         size = f"depth {self.depth}, width {self.width}, {self.parameters:,} parameters, {rows_cols} pixels"
         step = f", step {self.step:,}" if self.step else ""  # 0 where it is not known

@@ -11,8 +11,7 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel, ConfigDict, Field
 
 from isopix.codecs.patches import FullPatchSpec
-from isopix.data.dataset import DataConfig
-from isopix.data.preprocess import Resample
+from isopix.data.dataset import DataConfig, Resample
 from isopix.finetuning.classifier import FineTuneConfig
 from isopix.interop.imported_model import ImportedModel, convert_tensors, expansion_of, shape_of
 from isopix.interop.name_tables import (
@@ -196,7 +195,7 @@ def read_vit(
     width, mappings = recipe.model.width, tuple(expand_layers(table, recipe.model.depth))
     head = {"weight": torch.empty(len(classes), width), "bias": torch.empty(len(classes))}
     targets = recipe.outline().tensors() | {f"{CLASSIFIER}.{end}": each for end, each in head.items()}
-    tensors, reports = convert_tensors(stored, naming, mappings, targets)
+    tensors, skipped = convert_tensors(stored, naming, mappings, targets)
     if recipe.model.positions == SinCosPositionEmbeddingSpec():
         fixed = sincos_table(recipe.grid, width)
         if not torch.allclose(tensors[TABLE], fixed, rtol=0, atol=FIXED_TOLERANCE):
@@ -206,7 +205,7 @@ def read_vit(
         recipe=recipe,
         codec=recipe.model.codec.placeholder(recipe.grid),
         tensors=tensors,
-        tensor_reports=reports,
+        skipped=skipped,
         head={end: tensors.pop(f"{CLASSIFIER}.{end}") for end in head if classes},
         classes=classes,
         notes=stored.notes,

@@ -1,13 +1,10 @@
 """Inductive biases by layer: translation error, permutation error, receptive field; and forest plots."""
 
 from collections.abc import Mapping, Sequence
-from itertools import cycle
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
 from matplotlib.axes import Axes
-from matplotlib.colors import ListedColormap, LogNorm
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
@@ -15,12 +12,8 @@ from matplotlib.ticker import MaxNLocator
 
 from isopix.plots import style
 
-Layers = Sequence[Mapping[str, Any]]  # those of `InductiveBiases`, in order
-FieldMap = tuple[Float[np.ndarray, "rows cols"], Int[np.ndarray, "rows cols"] | None]  # fractions, samples
-
-HEIGHT, COMPARISON_HEIGHT = 2.5, 3.4  # inches, of one network and of several
-MIN_FRACTION = 1e-6  # smallest fraction of the change that has a color
-UNSAMPLED_COLOR, EFFECT_COLOR = "#C3C9D1", "#EEF0F3"
+HEIGHT = 2.5  # inches
+EFFECT_COLOR = "#EEF0F3"
 ROW_HEIGHT, PANEL_HEIGHT = 0.26, 0.8  # inches, of a contrast, and of the axis of a panel and its label
 OFFSET = 0.34  # rows, between the marks of a row
 PANELS = (  # key of a layer's record, title, axis label, name of the reference
@@ -55,38 +48,10 @@ def plot_inductive_biases(numbers: Mapping[str, Any]) -> Figure:
     """Plot the biases of one network, with references: an error of 1, and a uniform receptive field."""
     figure = style.new_figure(HEIGHT)
     for axes, panel, color in zip(figure.subplots(1, len(PANELS)), PANELS, style.COLORS, strict=False):
-        _line(axes, panel[0], numbers["layers"], color)
+        layers = [(each["layer"], each[panel[0]]) for each in numbers["layers"]]
+        axes.plot(*zip(*layers, strict=True), "o-", color=color, markersize=4, linewidth=1.4)
         _format(axes, panel, numbers["uniform_receptive_field_mean"])
     return figure
-
-
-@style.print_style
-def compare_inductive_biases(
-    networks: Mapping[str, Layers], uniform: float, stds: Mapping[str, Layers] | None = None
-) -> Figure:
-    """Plot the inductive biases of networks by name; `stds` are the lengths of error bars."""
-    figure = style.new_figure(COMPARISON_HEIGHT)
-    figure.set_layout_engine("constrained", w_pad=0.1)
-    panels = figure.subplots(1, len(PANELS))
-    others = cycle(color for color in style.COLORS if color not in map(style.BLOCK_COLORS.get, networks))
-    for name in style.block_order(networks):
-        color = style.BLOCK_COLORS.get(name) or next(others)
-        for axes, (key, *_) in zip(panels, PANELS, strict=True):
-            _line(axes, key, networks[name], color, name, (stds or {}).get(name))
-    for axes, panel in zip(panels, PANELS, strict=True):
-        _format(axes, panel, uniform)
-    keys = panels[0].get_legend_handles_labels()
-    figure.legend(*keys, loc="outside lower center", ncols=min(3, len(networks)))
-    return figure
-
-
-def _line(
-    axes: Axes, key: str, layers: Layers, color: str, name: str = "", stds: Layers | None = None
-) -> None:
-    look: Any = {"color": color, "marker": "o", "markersize": 4, "linewidth": 1.4, "elinewidth": 0.9}
-    x, y = ([layer[each] for layer in layers] for each in ("layer", key))
-    bars = None if stds is None else [layer[key] for layer in stds]
-    axes.errorbar(x, y, yerr=bars, label=style.display_name(name), **look)
 
 
 def _format(axes: Axes, panel: tuple[str, str, str, str], uniform: float) -> None:
@@ -99,35 +64,6 @@ def _format(axes: Axes, panel: tuple[str, str, str, str], uniform: float) -> Non
     axes.set_title(title)
     axes.set(xlabel="Layer\n(0 = embedding)", ylabel=ylabel, ylim=(-0.03 * top, 1.16 * top))
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-
-
-@style.print_style
-def plot_receptive_fields(networks: Mapping[str, FieldMap]) -> Figure:
-    """Plot where a change of the central position shows, as fractions by (row, column) offset and on a
-    logarithmic scale, for one layer of each network by name; gray without samples.
-    """
-    figure = style.new_figure(1.8 + 4.6 / max(3, len(networks)))
-    panels = figure.subplots(1, len(networks), squeeze=False)[0]
-    for axes, name in zip(panels, style.block_order(networks), strict=True):
-        fractions, samples = networks[name]
-        down, right = (side // 2 for side in fractions.shape)
-        options: Any = {"extent": (-right - 0.5, right + 0.5, down + 0.5, -down - 0.5)}
-        unsampled = np.zeros_like(fractions) if samples is None else samples == 0
-        grays = ListedColormap([style.BACKGROUND, UNSAMPLED_COLOR])
-        axes.imshow(unsampled, cmap=grays, vmin=0, vmax=1, interpolation="none", **options)
-        shown, norm = np.ma.masked_less(fractions, MIN_FRACTION), LogNorm(MIN_FRACTION, 1)
-        image = axes.imshow(shown, norm=norm, cmap="viridis", interpolation="none", **options)
-        axes.set_title(style.wrap_title(style.display_name(name)))
-        axes.set(xticks=[-right, 0, right], yticks=[-down, 0, down], xlabel="Column offset\n(positions)")
-        axes.grid(visible=False)
-        axes.tick_params(labelleft=axes is panels[0])
-    panels[0].set_ylabel("Row offset (positions)")
-    figure.colorbar(image, ax=panels, label="Fraction of the change", shrink=0.75, aspect=18)
-    keys = [Patch(facecolor=style.BACKGROUND, edgecolor=style.MUTED_COLOR, label="below $10^{-6}$")]
-    if any(samples is not None and not samples.all() for _, samples in networks.values()):
-        keys.append(Patch(facecolor=UNSAMPLED_COLOR, edgecolor=style.MUTED_COLOR, label="offset not sampled"))
-    figure.legend(handles=keys, loc="outside lower center", ncols=2)
-    return figure
 
 
 @style.print_style

@@ -12,7 +12,6 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from scipy.optimize import isotonic_regression
 
-from isopix.core.stats import spearman
 from isopix.plots import style
 
 LogRecord = Mapping[str, Any]  # a line of a run's log
@@ -164,8 +163,7 @@ def plot_finetuning_accuracy(
 def plot_accuracy_vs_loss(runs: Mapping[str, Sequence[ProbePoint]], *, unit: str = "code") -> Figure:
     """Plot probe accuracy with its 95 % interval against validation loss, a line per run (iGPT figure 3).
 
-    The loss decreases to the right, as in the paper. Labels show the last accuracy of each run, and
-    Spearman's correlation with an interval that is too narrow, as points of a run are not independent.
+    The loss decreases to the right, as in the paper. Labels show the last accuracy of each run.
     """
     figure, axes = _new_axes()
     labels: list[CurveLabel] = []
@@ -176,10 +174,7 @@ def plot_accuracy_vs_loss(runs: Mapping[str, Sequence[ProbePoint]], *, unit: str
         look: Any = {"markeredgecolor": style.BACKGROUND, "markeredgewidth": 0.6}
         axes.plot(losses, accuracies, "o-", color=color, **look)
         _ring_point(axes, losses[-1], accuracies[-1], color)
-        if found := spearman(losses, accuracies):
-            rho, *bounds = (style.decimal(value, 2) for value in found[:3])
-            labels.append(CurveLabel(accuracies[-1], f"ρ {rho} ({' to '.join(bounds)})", color))
-        labels.append(_percent_label(name, accuracies[-1], color))  # above the correlation
+        labels.append(_percent_label(name, accuracies[-1], color))
         for each in points:
             if each.step == 0:
                 axes.axhline(each.accuracy, color=color, linewidth=1, linestyle=style.DASHED, alpha=0.7)

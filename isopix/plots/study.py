@@ -17,7 +17,6 @@ from isopix.plots.curves import spread_labels
 ROW_HEIGHT = 2.1  # inches, of a row of panels
 LEGEND_HEIGHT = 1.1  # inches
 LABEL_HEIGHT = 0.55  # inches, of a title or an axis label
-LINE_WIDTH = 0.9  # points, of a baseline
 
 
 class MeanStd(NamedTuple):
@@ -194,30 +193,17 @@ def _finish(row: NDArray[Any], label: str, baselines: Mapping[str, float], top: 
     row[0].yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 4, 5, 10]))
     style.percent_ticks(row[0].yaxis)
     points = 72 * (ROW_HEIGHT - LABEL_HEIGHT)  # of the panel's height
-    lines = merge_baselines(baselines, LINE_WIDTH / points * 1.05 * top)
-    heights = [value / (1.05 * top) for value in lines.values()]
+    heights = [value / (1.05 * top) for value in baselines.values()]
     for axes in row:
-        for value in lines.values():
-            axes.axhline(value, color=style.MUTED_COLOR, linewidth=LINE_WIDTH, zorder=1)
+        for value in baselines.values():
+            axes.axhline(value, color=style.MUTED_COLOR, linewidth=0.9, zorder=1)
     last: Any = {"transform": row[-1].transAxes}
     places = spread_labels(heights, 1.15 * style.PRINT_SIZE / points)
-    for name, height, place in zip(lines, heights, places, strict=True):
-        row[-1].text(
-            1.08, place, name, va="center", fontsize=style.PRINT_SIZE, color=style.TEXT_COLOR, **last
-        )
+    look: Any = {"va": "center", "fontsize": style.PRINT_SIZE, "color": style.TEXT_COLOR, **last}
+    for name, height, place in zip(baselines, heights, places, strict=True):
+        row[-1].text(1.08, place, style.display_name(name), **look)
         leader: Any = {**last, "color": style.MUTED_COLOR, "clip_on": False, "linewidth": 0.7}
         row[-1].plot([1.005, 1.065], [height, place], **leader)
-
-
-def merge_baselines(baselines: Mapping[str, float], width: float) -> dict[str, float]:
-    """Return baselines in ascending order; those within `width` of the one below are one, at their mean."""
-    groups: list[dict[str, float]] = []
-    for name, value in sorted(baselines.items(), key=lambda item: item[1]):
-        if groups and value - max(groups[-1].values()) <= width:
-            groups[-1][style.display_name(name)] = value
-        else:
-            groups.append({style.display_name(name): value})
-    return {" = ".join(same): sum(same.values()) / len(same) for same in groups}
 
 
 def _key(label: str, **look: Any) -> Line2D:

@@ -1,7 +1,7 @@
 """Features: a pre-trained model as a scikit-learn transformer from images to features."""
 
 import os
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,25 +12,20 @@ from PIL import Image
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from isopix.core.config import validated
 from isopix.core.device import DeviceLike
 from isopix.model.backbone import FeatureKind
 from isopix.model.positions import Pool
 from isopix.pretrained.model import PretrainedModel
 from isopix.pretrained.run import load
 
-Layout = Literal["pixels", "planes"]
-LAYOUTS: dict[Layout, str] = {"pixels": "b (h w c) -> b h w c", "planes": "b (c h w) -> b h w c"}
-
 
 class Features(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Transform images to the pooled features of one layer of a pre-trained model, as a linear probe reads.
 
     `model` is what `isopix.load` takes, or its result; `layer`, `pool` and `features` are by default those
-    that it was loaded with. Images are a list of files or of PIL images of any size; or uint8 [B 3 H W] or
-    [B H W 3] of the model's size, or flattened to [B H*W*3], which does not show the order: `layout` is
-    `pixels` for that of [B H W 3], or `planes` for that of [B 3 H W], as in CIFAR's own files. Other dtypes
-    may hold integers from 0 to 255. A fitted transformer is pickled with its weights.
+    that it was loaded with. Images are a list of files or of PIL images, or uint8 [B 3 H W] or [B H W 3], of
+    any size; or of the model's size and flattened to [B H*W*3], of any dtype with integers from 0 to 255. A
+    fitted transformer is pickled with its weights.
 
     Attributes: `model_`, the loaded model; `n_features_in_`, H*W*3.
     """
@@ -42,12 +37,11 @@ class Features(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         layer: int | None = None,
         pool: Pool | None = None,
         features: FeatureKind | None = None,
-        layout: Layout = "pixels",
         batch_size: int | None = None,
         device: DeviceLike = "auto",
     ):
         self.model, self.layer, self.pool = model, layer, pool
-        self.features, self.layout, self.batch_size, self.device = features, layout, batch_size, device
+        self.features, self.batch_size, self.device = features, batch_size, device
 
     def fit(self, X: Any, y: Any = None) -> "Features":  # noqa: N803  # the names of scikit-learn
         """Load the model and check the images; nothing is learned. Raises ValueError for wrong arguments."""
@@ -76,17 +70,11 @@ class Features(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
 
     def _images(self, X: Any, model: PretrainedModel, *, reset: bool) -> NDArray[np.uint8]:  # noqa: N803
         height, width = model.network.codec.image_size
-        layout = validated("layout", Layout, self.layout)
         is_list = isinstance(X, list | tuple) or getattr(X, "ndim", 0) == 1
         if is_list and isinstance(next(iter(X), None), str | bytes | os.PathLike | Image.Image):
-            X = model.preprocess(list(X)).numpy()  # noqa: N806
-        if getattr(X, "ndim", None) == 4:
-            pixels = np.asarray(X)
-            if pixels.shape[1:] == (3, height, width):
-                pixels = rearrange(pixels, "b c h w -> b h w c")
-            if pixels.shape[1:] != (height, width, 3):
-                raise ValueError(f"expected images [B {height} {width} 3] or [B 3 H W], got {pixels.shape}")
-            X, layout = pixels.reshape(len(pixels), -1), "pixels"  # noqa: N806
+            X = rearrange(model.preprocess(list(X)).numpy(), "b c h w -> b (h w c)")  # noqa: N806
+        elif getattr(X, "ndim", None) == 4:
+            X = rearrange(model.preprocess(X).cpu().numpy(), "b c h w -> b (h w c)")  # noqa: N806
         values = validate_data(self, X, reset=reset)
         if values.dtype != np.uint8 and not ((values >= 0) & (values <= 255) & (values == values // 1)).all():
             problem = "Negative values in data" if (values < 0).any() else "Invalid values in data"
@@ -94,4 +82,4 @@ class Features(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         if values.shape[1] != height * width * 3:
             given = f"n_samples={values.shape[0]}, n_features={values.shape[1]}"
             raise ValueError(f"X has {given}; images of {height} x {width} x 3 need {height * width * 3}")
-        return rearrange(values.astype(np.uint8), LAYOUTS[layout], h=height, w=width)
+        return rearrange(values.astype(np.uint8), "b (h w c) -> b h w c", h=height, w=width)

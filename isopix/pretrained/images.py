@@ -16,7 +16,8 @@ from isopix.core.choices import Count, SplitName
 from isopix.core.text import printable
 from isopix.core.types import Images
 from isopix.core.verb import checked
-from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
+from isopix.data.dataset import DataConfig, ImageDataset
+from isopix.data.load import load_dataset
 from isopix.data.measurement import images_hash, unknown_images_warning
 from isopix.data.sources.base import SPLIT_NAMES, require_known_source
 from isopix.data.splits import Split
@@ -24,7 +25,7 @@ from isopix.data.survey import image_names
 from isopix.generate.results import NearestTraining, PictureResult
 from isopix.plots.images import png_bytes, sample_grid
 from isopix.pretrained.inputs import ArrayLike, ImagesLike, as_images, require_images
-from isopix.pretrained.neighbors import ComparedImages
+from isopix.pretrained.neighbors import NamedSplits
 from isopix.pretrained.run import logger, require_writable
 from isopix.runs.image_lists import leave_out_seen
 from isopix.runs.load import LoadedRun
@@ -33,7 +34,7 @@ from isopix.storage.result import Measurement
 from isopix.storage.run_folder import RunFolder, own_folder
 
 P = TypeVar("P", bound=PictureResult)
-DataLike = str | os.PathLike[str] | ImageDataset
+DataLike = str | os.PathLike[str]
 
 FIRST_IMAGES = 8  # that are completed or reconstructed
 MAX_HELD_OUT = 256  # images that samples are compared with
@@ -49,10 +50,7 @@ def load_images(settings: DataConfig) -> ImageDataset:
 
 
 def evaluation_data(
-    loaded: LoadedRun,
-    data: str | os.PathLike[str] | None,
-    limit: int | None = None,
-    holdout: float | None = None,
+    loaded: LoadedRun, data: DataLike | None, limit: int | None = None, holdout: float | None = None
 ) -> DataConfig:
     """Return the data settings of `opened_images`; the run's own path must be known to this user."""
     settings = loaded.recipe.data
@@ -81,19 +79,12 @@ def opened_images(
     settings: Sequence[str] = (),
 ) -> ImageDataset:
     """Return other images, or the run's own; `holdout` is the validation fraction of train."""
-    if not isinstance(data, ImageDataset):
-        data = load_images(evaluation_data(loaded, data, limit, holdout).updated(settings))
-    elif settings:
-        raise ValueError(f"'{settings[0]}' needs a dataset by name or path")
-    else:
-        data = sample_of_each(data, limit)
+    config = evaluation_data(loaded, data, limit, holdout).updated(settings)
     height, width = loaded.network.codec.image_size
-    for split in (data.train, data.validation, data.test):
-        rows, cols = split.images.shape[2:]
-        if (rows, cols) != (height, width):
-            given = f"dataset '{data.name}' has images of {rows} x {cols} pixels"
-            raise ValueError(f"{given}; this model reads {height} x {width}")
-    return data
+    if (config.rows, config.cols) != (height, width):
+        given = f"data.rows is {config.rows} and data.cols {config.cols}"
+        raise ValueError(f"{given}; this model reads {height} x {width}")
+    return load_images(config)
 
 
 def sample_of_each(data: ImageDataset, limit: int | None) -> ImageDataset:
@@ -115,8 +106,6 @@ def evaluation_images(
 
 def is_own(own: DataConfig, data: DataLike | None) -> bool:
     """Return whether these are the images of a run with these data settings, by name or path."""
-    if isinstance(data, ImageDataset):
-        return False
     return data is None or own.source in (os.fspath(data), str(Path(data).resolve()))
 
 
@@ -158,7 +147,6 @@ def select_split(
     """
     own = is_own(loaded.recipe.data, data)
     images = opened_images(loaded, data, limit if own else None, None if own else 0.0)
-    own = own or (isinstance(data, ImageDataset) and images.fingerprint == loaded.state.data)
     chosen = split or ("test" if own or len(images.test) else "train")
     if not (own and chosen == "train"):
         try:
@@ -173,37 +161,33 @@ def select_split(
 def named_images(
     loaded: LoadedRun, data: DataLike | None, splits: Mapping[SplitName, Split], settings: Sequence[str] = ()
 ) -> list[NamedImage]:
-    """Return the name of each image in its source, also without the folder of all; else split and number."""
-    names = {name: [""] * len(each) for name, each in splits.items()}
-    if not isinstance(data, ImageDataset):
-        config = evaluation_data(loaded, data).updated(settings)
-        names = {name: image_names(config, each) for name, each in splits.items()}
+    """Return the name of each image in its source, also without the folder of all."""
+    config = evaluation_data(loaded, data).updated(settings)
+    names = {name: image_names(config, each) for name, each in splits.items()}
     found = [(split, i, each) for split, own in names.items() for i, each in enumerate(own)]
     return [
-        NamedImage(split, i, printable(name), printable(short) or f"{split} {i}")
+        NamedImage(split, i, printable(name), printable(short))
         for (split, i, name), short in zip(found, _short_names([each for *_, each in found]), strict=True)
     ]
 
 
-def compared_images(
+def named_splits(
     loaded: LoadedRun,
     data: DataLike | None,
     split: SplitName | None,
     limit: int | None,
     settings: Sequence[str] = (),
-) -> ComparedImages:
-    """Return the splits with images, and their names. Raises ValueError without any image."""
-    holdout = None if split else 0.0  # one split, if it has one
-    whole = opened_images(loaded, data, holdout=holdout, settings=settings)
-    dataset = replace(sample_of_each(whole, limit), seen_known=loaded.seen_known)
+) -> NamedSplits:
+    """Return the splits with images, of the run's own data those of the run. Raises ValueError for none."""
+    holdout = None if split or is_own(loaded.recipe.data, data) else 0.0
+    dataset = opened_images(loaded, data, limit, holdout, settings)
+    dataset = replace(dataset, seen_known=loaded.seen_known)
     splits = {name: getattr(dataset, name) for name in ([split] if split else SPLIT_NAMES)}
     splits = {name: each for name, each in splits.items() if len(each)}
     if not splits:
         raise ValueError(f"dataset '{dataset.name}' has no images of {split or 'any'} split")
-    source = None
-    if not isinstance(data, ImageDataset):
-        source = evaluation_data(loaded, data).updated(settings)
-    return ComparedImages(dataset, splits, named_images(loaded, data, splits, settings), source)
+    source = evaluation_data(loaded, data).updated(settings)
+    return NamedSplits(dataset, splits, named_images(loaded, data, splits, settings), source)
 
 
 def prompt_images(

@@ -14,8 +14,7 @@ from PIL import Image
 from torch import Tensor
 
 from isopix.codecs.base import Codec
-from isopix.core.types import Codes, Images, Mask
-from isopix.data.dataset import preprocess_config
+from isopix.core.types import Images, Mask
 from isopix.data.decode import RawImage, range_note
 from isopix.data.preprocess import preprocess
 from isopix.data.sources.base import SourceSplit
@@ -35,9 +34,6 @@ def as_images(given: ImagesLike, loaded: LoadedRun) -> Images:
     codec = loaded.network.codec
     if isinstance(given, Tensor | np.ndarray):
         values = _as_tensor(given)
-        codes = _as_codes(values, codec)
-        if codes is not None:
-            return codec.decode(codes.to(loaded.network.device))
         if values.dtype == torch.uint8 and values.shape[1:] == (3, *codec.image_size):
             return values
         if values.dtype == torch.uint8 and values.shape[1:] == (*codec.image_size, 3):
@@ -66,7 +62,7 @@ def require_images(images: Images) -> Images:
 
 def _resized(images: Sequence[RawImage | Tensor], loaded: LoadedRun) -> Images:
     rows, cols = loaded.network.codec.image_size
-    config = replace(preprocess_config(loaded.recipe.data), rows=rows, cols=cols)
+    config = replace(loaded.recipe.data.centered(), rows=rows, cols=cols)
     raw = [each for each in images if not isinstance(each, Tensor)]
     range_note(raw, config.white)  # raises ValueError
     split = SourceSplit(len(raw), lambda start, stop: iter(raw[start:stop]), str, None)
@@ -96,21 +92,3 @@ def _as_tensor(values: ArrayLike) -> Tensor:
         return values
     # Arrays are copied: torch warns about read-only ones, and supports native byte order only.
     return torch.tensor(values.astype(values.dtype.newbyteorder("=")))
-
-
-def _as_codes(values: Tensor, codec: Codec) -> Codes | None:
-    """Return integers of the shape of codes as codes; None for anything else."""
-    positions, num_codes = codec.grid.positions, codec.num_codes
-    is_integer = not (values.is_floating_point() or values.is_complex() or values.dtype == torch.bool)
-    if not is_integer or values.shape[1:] not in ((positions,), (positions, num_codes)):
-        return None
-    if values.dtype == torch.uint8:
-        raise ValueError(
-            f"uint8 of shape {list(values.shape)} could be codes or an image; give codes as int64, and an "
-            "image in a list"
-        )
-    codes = values.long().view(len(values), positions, num_codes)
-    low, high = (int(codes.min()), int(codes.max())) if codes.numel() else (0, 0)
-    if low < 0 or high >= codec.vocab_size:
-        raise ValueError(f"codes range from {low} to {high}; this model's are 0 to {codec.vocab_size - 1}")
-    return codes

@@ -13,14 +13,14 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from isopix.analysis.attention import attention_from
+from isopix.analysis.attention import QueryAttention, attention_from
 from isopix.analysis.scores import ScoreConfig, code_nats, surprise_maps
 from isopix.core.choices import Count, NonNegative
 from isopix.core.config import to_dict
 from isopix.core.device import autocast, runtime_environment
 from isopix.core.random import generator
 from isopix.core.text import count_of
-from isopix.core.types import Logits
+from isopix.core.types import Images, Logits
 from isopix.core.verb import Flat, checked
 from isopix.finetuning.evaluate import EnsembleLogits, ensemble_logits, majority_vote, num_masks
 from isopix.generate.complete import (
@@ -56,9 +56,9 @@ class PretrainedModel(FeatureExtractor):
     `requires_grad_`.
 
     All methods take images as `preprocess` does: uint8 arrays or tensors [B C H W], [B H W C], [C H W],
-    [H W C] or [H W] of 1, 3 or 4 channels, PIL images, files (paths, or their bytes), or lists of these; or
-    other integers as codes, [B N] or [B N Q]. Arrays of the model's size are taken as they are, all other
-    images are cropped at their center and resized as those of its run.
+    [H W C] or [H W] of 1, 3 or 4 channels, PIL images, files (paths, or their bytes), or lists of these.
+    Arrays of the model's size are taken as they are, all other images are cropped at their center and resized
+    as those of its run.
 
     `forward`, `forward_features`, `forward_intermediates`, `forward_head` and `class_logits` compute with
     gradients; all others without, and return CPU tensors; random draws are a function of `seed`. They raise
@@ -150,17 +150,20 @@ class PretrainedModel(FeatureExtractor):
 
         Each attention of the blocks sums to one, without start and class tokens.
         """
-        inputs, backbone = require_images(self.preprocess(image)), self.network.backbone
-        rows, cols = backbone.grid
+        inputs, (rows, cols) = require_images(self.preprocess(image)), self.network.backbone.grid
         row, col = position or (rows // 2, cols // 2)
         if len(inputs) != 1 or not (0 <= row < rows and 0 <= col < cols):
             given = f"{count_of(len(inputs), 'image')} and position {row}, {col}"
             raise ValueError(f"attention is of one image at a position of {rows} x {cols}; got {given}")
-        query = torch.tensor([backbone.num_prefix_tokens + row * cols + col])
-        with inference(self, "fp32"):
-            causal = self.loaded.recipe.objective.causal
-            found = attention_from(self.network, inputs, query, causal=causal)
+        found = self.attention_at(inputs, row, col)
         return rearrange(found.heads[0], "attentions heads (h w) -> attentions heads h w", h=rows)
+
+    def attention_at(self, images: Images, row: int, col: int) -> QueryAttention:
+        """Return the attention from a position of each of the images that `preprocess` returned."""
+        backbone, causal = self.network.backbone, self.loaded.recipe.objective.causal
+        query = torch.tensor([backbone.num_prefix_tokens + row * backbone.grid.cols + col])
+        with inference(self, "fp32"):
+            return attention_from(self.network, images, query, causal=causal)
 
     def sampling(self, sampling: SamplingConfig) -> SamplingConfig:
         return replace(sampling, precision=sampling.precision or self.precision)
@@ -200,10 +203,8 @@ class PretrainedModel(FeatureExtractor):
         `mask` is bool [H W], or what `isopix.generate.mask` allows. An autoregressive model sees the pixels
         before each one only; a masked model fills in hidden positions in `iterations` passes, in an `order`.
         """
-        prompt, chosen = self._prompt(images, rows, mask, each, seed), self.sampling(sampling)
-        return complete_images(
-            self.loaded.model, prompt, sampling=chosen, passes=passes, seed=seed, batch_size=batch_size
-        )
+        prompt = self._prompt(images, rows, mask, each, sampling, passes, seed)
+        return complete_images(self.loaded.model, prompt, batch_size=batch_size)
 
     @checked
     def complete_steps(
@@ -218,16 +219,23 @@ class PretrainedModel(FeatureExtractor):
         seed: int = 0,
     ) -> Iterator[PartialCompletions]:
         """Yield what `complete` returns after every row or pass; pixels that are still missing are gray."""
-        prompt, chosen = self._prompt(images, rows, mask, each, seed), self.sampling(sampling)
-        return completion_steps(self.loaded.model, prompt, sampling=chosen, passes=passes, seed=seed)
+        prompt = self._prompt(images, rows, mask, each, sampling, passes, seed)
+        return completion_steps(self.loaded.model, prompt)
 
     def _prompt(
-        self, images: ImagesLike, rows: int | None, mask: MaskLike | None, each: int, seed: int
+        self,
+        images: ImagesLike,
+        rows: int | None,
+        mask: MaskLike | None,
+        each: int,
+        sampling: SamplingConfig,
+        passes: Passes,
+        seed: int,
     ) -> Prompt:
         self.require("complete")
         inputs, codec = require_images(self.preprocess(images)), self.network.codec
-        chosen = chosen_mask(codec, rows=rows, mask=mask)
-        return Prompt(inputs, completion_mask(chosen, codec, len(inputs), seed=seed), each)
+        hidden = completion_mask(chosen_mask(codec, rows=rows, mask=mask), codec, len(inputs), seed=seed)
+        return Prompt(inputs, hidden, each, self.sampling(sampling), passes, seed)
 
     def require(self, verb: GenerationVerb) -> None:
         require(self.loaded.model, verb)

@@ -15,7 +15,6 @@ from isopix.analysis.results import Duplicate, NamedImage, NeighborsResult, Outl
 from isopix.core.choices import SplitName
 from isopix.data.copies import Groups
 from isopix.data.dataset import DataConfig, ImageDataset
-from isopix.data.decode import RawImage
 from isopix.data.sources.base import SourceSplit
 from isopix.data.splits import Split
 from isopix.data.survey import ImageFacts, examine_image, whole_source
@@ -30,13 +29,13 @@ OUTLIERS = "distance flags image.split image.index image.name nearest.split near
 
 
 @dataclass(frozen=True)
-class ComparedImages:
+class NamedSplits:
     """The images of some splits of a dataset, one split after the other, with the name of each."""
 
     dataset: ImageDataset
     splits: Mapping[SplitName, Split]
     names: Sequence[NamedImage]
-    source: DataConfig | None  # None: of images that a caller gave
+    source: DataConfig
 
     @cached_property
     def whole(self) -> Split:
@@ -54,26 +53,19 @@ class ComparedImages:
 
     def facts(self, index: int) -> ImageFacts:
         """Return what the photo of an image is. Raises ValueError if it can no longer be read."""
-        rows, cols = self.whole.images.shape[2:]
-        config = self.source or DataConfig(rows=rows, cols=cols)
-        found = examine_image((self._photo(index), True), config)
+        assert self.whole.rows is not None, "a source has them"
+        row = int(self.whole.rows[index])
+        found = examine_image((next(self._photos.images(row, row + 1)), True), self.source)
         if isinstance(found, str):
             raise ValueError(f"{self.names[index].name}: {found}")
         return found
 
-    def _photo(self, index: int) -> RawImage:
-        rows = self.whole.rows
-        if self._photos is None or rows is None:
-            return self.whole.images[index : index + 1][0].movedim(0, 2).cpu().numpy()
-        row = int(rows[index])
-        return next(self._photos.images(row, row + 1))
-
     @cached_property
-    def _photos(self) -> SourceSplit | None:
-        return None if self.source is None else whole_source(self.source)
+    def _photos(self) -> SourceSplit:
+        return whole_source(self.source)
 
 
-def kept_duplicates(groups: Groups, images: ComparedImages) -> list[tuple[Duplicate, ...]]:
+def kept_duplicates(groups: Groups, images: NamedSplits) -> list[tuple[Duplicate, ...]]:
     """Return groups, the most similar first: in each the largest photo is kept, of equal ones that
     of the shortest name, of those the first.
 
@@ -95,7 +87,7 @@ def kept_duplicates(groups: Groups, images: ComparedImages) -> list[tuple[Duplic
     return sorted(found, key=lambda group: max(each.difference for each in group))
 
 
-def farthest_images(found: Neighbors, images: ComparedImages) -> list[Outlier]:
+def farthest_images(found: Neighbors, images: NamedSplits) -> list[Outlier]:
     """Return all images, those farthest from others first, and flags of the first `FLAGGED` photos."""
     order = found.distances.argsort(descending=True, stable=True).tolist()
     distances, nearest = found.distances.tolist(), found.indices[:, 0].tolist()
@@ -106,7 +98,7 @@ def farthest_images(found: Neighbors, images: ComparedImages) -> list[Outlier]:
     return outliers
 
 
-def similar_images(found: Neighbors, queries: ComparedImages, images: ComparedImages) -> list[Query]:
+def similar_images(found: Neighbors, queries: NamedSplits, images: NamedSplits) -> list[Query]:
     """Return each query with its nearest images."""
     pairs = zip(queries.names, found.indices.tolist(), found.similarities.tolist(), strict=True)
     return [
@@ -116,7 +108,7 @@ def similar_images(found: Neighbors, queries: ComparedImages, images: ComparedIm
 
 
 def lists_of(
-    near: Neighbors, images: ComparedImages, queries: ComparedImages | None, threshold: float | None
+    near: Neighbors, images: NamedSplits, queries: NamedSplits | None, threshold: float | None
 ) -> dict[str, Any]:
     """Return the lists of the result: of the nearest images to queries, or else duplicates and outliers."""
     duplicates, outliers = list[tuple[Duplicate, ...]](), list[Outlier]()
@@ -135,7 +127,7 @@ def lists_of(
 
 
 def save_neighbors(
-    path: Path, result: NeighborsResult, count: int, images: ComparedImages, queries: ComparedImages
+    path: Path, result: NeighborsResult, count: int, images: NamedSplits, queries: NamedSplits
 ) -> NeighborsResult:
     """Write the record, and a CSV file and a picture of the first `count` of each list."""
     path.mkdir(parents=True, exist_ok=True)
@@ -161,7 +153,7 @@ def save_neighbors(
 
 
 def _line(
-    found: Query | Outlier | tuple[Duplicate, ...], images: ComparedImages, queries: ComparedImages
+    found: Query | Outlier | tuple[Duplicate, ...], images: NamedSplits, queries: NamedSplits
 ) -> SheetLine:
     if isinstance(found, Query):
         near = [images.picture(each.image) for each in found.nearest[: COLUMNS - 1]]

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import mean, median, variance
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from einops import rearrange
@@ -166,13 +166,17 @@ class PixelComponents(FeatureSource):
     @classmethod
     def fit(cls, images: ImageSequence, count: int) -> "PixelComponents | None":
         """Fit at most `count` components to at most PCA_IMAGES images; None if not fewer than pixels."""
+        from sklearn.utils.extmath import randomized_svd  # noqa: PLC0415  its import takes a second
+
         if count >= images.shape[1:].numel():
             return None
         spread = torch.linspace(0, len(images) - 1, min(len(images), PCA_IMAGES)).long()
         pixels = raw_pixels(images[spread])[0]
         center = pixels.mean(0)
-        scales, directions = _leading_directions(pixels - center, count)
-        return cls(center, directions[:, scales >= PCA_TOLERANCE * scales[0]])
+        options: Any = {"n_oversamples": PCA_OVERSAMPLING, "n_iter": PCA_ITERATIONS, "random_state": 0}
+        _, scales, directions = randomized_svd((pixels - center).numpy(), count, **options)
+        kept = directions[scales >= PCA_TOLERANCE * scales[0]]
+        return cls(center, torch.from_numpy(kept.T.copy()))
 
     def read(self, view: View) -> Iterator[Features]:
         return map(self.project, PixelFeatures().read(view))
@@ -182,16 +186,3 @@ class PixelComponents(FeatureSource):
 
     def identity(self) -> str:
         return hash_bytes(self.mean.numpy().tobytes(), self.components.numpy().tobytes())
-
-
-def _leading_directions(
-    rows: Float[Tensor, "B P"], count: int
-) -> tuple[Float[Tensor, " D"], Float[Tensor, "P D"]]:
-    """Return singular values and right singular vectors of a matrix, by randomized subspace iteration."""
-    size = min(count + PCA_OVERSAMPLING, *rows.shape)
-    random = generator(0, "pixels.components")
-    basis = torch.linalg.qr(rows @ torch.randn(rows.shape[1], size, generator=random)).Q
-    for _ in range(PCA_ITERATIONS):
-        basis = torch.linalg.qr(rows @ torch.linalg.qr(rows.mT @ basis).Q).Q
-    _, scales, directions = torch.linalg.svd(basis.mT @ rows, full_matrices=False)
-    return scales[:count], directions[:count].mT.contiguous()

@@ -7,7 +7,8 @@ import torch
 from isopix.core.config import to_dict
 from isopix.core.device import Precision
 from isopix.core.registry import register
-from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
+from isopix.data.dataset import DataConfig, ImageDataset
+from isopix.data.load import load_dataset
 from isopix.data.measurement import measurement_of
 from isopix.data.splits import Split
 from isopix.model.network import Network

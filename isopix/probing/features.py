@@ -26,16 +26,16 @@ from isopix.data.splits import Split
 from isopix.model.attention import rounded_scores
 from isopix.model.backbone import FeatureKind
 from isopix.model.network import Network, without_start_token
-from isopix.model.positions import AllTokens, Pool, Pooled, default_pool, pool_tokens, require_pool
+from isopix.model.positions import Pool, default_pool, pool_tokens, require_pool
 from isopix.objectives.base import PretrainModel
 from isopix.probing.config import ProbeConfig
-from isopix.probing.splits import Features, FeatureSplit, FeatureSplits, cached, kept
+from isopix.probing.splits import Features, FeatureSplit, FeatureSplits, kept, streamed
 from isopix.storage.cache import default_cache
 from isopix.storage.provenance import hash_bytes
 from isopix.train.parallel import is_parallel
 
 MASK_BATCH_SIZE = 64  # images whose masks are drawn at once; no setting, as the draws depend on it
-CACHE_VERSION = 4  # to be raised whenever the same network and images would give other cached features
+CACHE_VERSION = 5  # to be raised whenever the same network and images would give other cached features
 
 
 def iter_features(
@@ -44,7 +44,7 @@ def iter_features(
     *,
     mask: Mask | None = None,
     features: FeatureKind = "normed",
-    pool: Pool | Sequence[Pool] | None = None,
+    pool: Pool | None = None,
     batch_size: int | None = None,
     precision: Precision = "fp32",
 ) -> Iterator[Features]:
@@ -55,22 +55,16 @@ def iter_features(
     if not len(images):
         raise ValueError("cannot extract features: there are no images")
     device, grid, prefix = network.device, network.backbone.grid, network.backbone.num_prefix_tokens
-    given, size = pool or default_pool(prefix), batch_size or eval_batch_size(grid.positions, device)
-    pools = [given] if isinstance(given, str) else list(given)
+    pool, size = pool or default_pool(prefix), batch_size or eval_batch_size(grid.positions, device)
     if device.type == "cpu":
         reuse_freed_memory()
-    for each in pools:
-        require_pool(each, grid)
-
-    def pooled(tokens: AllTokens) -> Pooled:
-        return torch.cat([pool_tokens(tokens, each, grid, prefix) for each in pools], 1)
-
+    require_pool(pool, grid)
     for start in range(0, len(images), size):
         part = slice(start, start + size)
         masked = None if mask is None else mask[part].to(device)
         with torch.no_grad(), autocast(device, precision), rounded_scores():
             layers = network.features(images[part].to(device), masked, kind=features)
-            found = torch.stack([pooled(tokens) for tokens in layers])
+            found = torch.stack([pool_tokens(tokens, pool, grid, prefix) for tokens in layers])
         yield found.cpu()
 
 
@@ -208,7 +202,7 @@ def _by_all_ranks(extract: Callable[[slice], Features], num_images: int, size: i
 def read_splits(
     name: str, source: FeatureSource, data: ImageDataset, *, keep: bool = False, stream: bool = False
 ) -> FeatureSplits:
-    """Read the features of all splits, the test images under each mask; in 16 bits if they `stream`."""
+    """Read the features of all splits, the test images under each mask; memory-mapped if they `stream`."""
     views, done = _views(data, source.config.mask_ensemble), 0
     with track(f"features of {name}", sum(len(each.images) for each in views)) as progress:
 
@@ -222,10 +216,9 @@ def read_splits(
         def whole(view: View) -> Features:
             return concat_batches(batches(view), len(view.images))
 
-        scale = None
         if stream:
             folder = _cache_folder(source, data)
-            features, scale = cached({view.name: partial(batches, view) for view in views}, folder)
+            features = streamed({view.name: partial(batches, view) for view in views}, folder)
         elif keep:
             folder = _cache_folder(source, data, "float32", torch.__version__)
             features = kept({view.name: partial(whole, view) for view in views}, folder)
@@ -234,7 +227,7 @@ def read_splits(
     found = (FeatureSplit(features[view.name], view.labels, view.groups) for view in views)
     train, validation, test, *extra_views = found
     first = source.config.layer or 0
-    return FeatureSplits(train, validation, test, tuple(extra_views), scale, first, source.positions)
+    return FeatureSplits(train, validation, test, tuple(extra_views), first, source.positions)
 
 
 def _views(data: ImageDataset, mask_ensemble: int) -> list[View]:

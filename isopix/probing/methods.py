@@ -62,7 +62,7 @@ class L2PenalizedProbe(ProbeMethod):
 
     def _fit_together(self, problem: ProbeProblem) -> FittedProbe:
         splits, device = problem.splits, problem.device
-        standardizer = Standardizer.fit(splits.train.to(device), splits.stored_scale)
+        standardizer = Standardizer.fit(splits.train.features.to(device))
         train, validation = (each.to(device).map(standardizer) for each in (splits.train, splits.validation))
         targets = problem.class_indices(train.labels)
 
@@ -188,7 +188,7 @@ class KnnProbe(ProbeMethod):
 
     def _fit_layer(self, problem: ProbeProblem) -> FittedProbe:
         splits = problem.splits.map(lambda split: split.to(problem.device))
-        standardizer = Standardizer.fit(splits.train, splits.stored_scale)
+        standardizer = Standardizer.fit(splits.train.features)
         points = F.normalize(standardizer(splits.train.features)[0], dim=-1)
         targets = problem.class_indices(splits.train.labels)
 

@@ -137,7 +137,7 @@ class MinibatchProbe(ProbeMethod):
 
     def _fit(self, problem: ProbeProblem) -> FittedProbe:
         splits = problem.splits
-        standardizer = Standardizer.fit(splits.train, splits.stored_scale).to(problem.device)
+        standardizer = Standardizer.fit(splits.train.features).to(problem.device)
         parts = (splits.train, splits.validation)
         train, validation = (BatchReader(split, problem, standardizer) for split in parts)
         weights, steps = self.train(train)

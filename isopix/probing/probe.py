@@ -76,7 +76,7 @@ class ProbeMethod(Part, noun="probe"):
     """A classifier of frozen features; its fields are its settings."""
 
     streams: ClassVar[bool] = False
-    """Whether it reads features a batch at a time, so that they may lie on disk in 16 bits."""
+    """Whether it reads features a batch at a time, so that they may lie on disk."""
     pool: ClassVar[Pool | None] = None
     """The pooling of features that it needs; None for any."""
 

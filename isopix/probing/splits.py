@@ -24,7 +24,6 @@ from isopix.train.parallel import agree, barrier
 CONSTANT = 1e-6  # a feature whose standard deviation is below this fraction of its mean is rounding error
 CHUNK = 2**24  # numbers that are converted to float64 at once
 MAX_KEPT = 2**28  # bytes of features in float32 for which a cache is worth its disk space
-SCALE_IMAGES = 1024  # the first images, whose mean and standard deviation scale all features
 
 logger = getLogger("isopix")
 
@@ -54,21 +53,7 @@ class FeatureSplit:
         return replace(self, features=self.features.to(device), labels=self.labels.to(device))
 
     def chunks(self) -> Iterator["FeatureSplit"]:
-        layers, images, width = self.features.shape
-        size = max(1, CHUNK // (layers * width))
-        for start in range(0, images, size):
-            yield self.select(slice(start, start + size))
-
-
-@dataclass(frozen=True)
-class AffineScale:
-    """Features x are stored as (x - center) / scale, so that 16 bits are precise enough for any of them."""
-
-    center: PerFeature
-    scale: PerFeature
-
-    def map(self, function: Callable[[Tensor], Tensor]) -> "AffineScale":
-        return AffineScale(function(self.center), function(self.scale))
+        return map(self.select, _parts(self.features))
 
 
 @dataclass(frozen=True)
@@ -76,15 +61,13 @@ class FeatureSplits:
     """The features of the same layers of training, validation and test images.
 
     `extra_views` are the test images under further masks, `first_layer` is the number of the first layer in
-    the network. `stored_scale` is that of features in 16 bits; None for plain ones. Features of more than one
-    of the `positions` are [F B (positions D)].
+    the network. Features of more than one of the `positions` are [F B (positions D)].
     """
 
     train: FeatureSplit
     validation: FeatureSplit
     test: FeatureSplit
     extra_views: tuple[FeatureSplit, ...] = ()
-    stored_scale: AffineScale | None = None
     first_layer: int = 0
     positions: int = 1
 
@@ -98,9 +81,8 @@ class FeatureSplits:
         )
 
     def select_layers(self, start: int, stop: int) -> "FeatureSplits":
-        scale = self.stored_scale and self.stored_scale.map(lambda values: values[start:stop])
         selected = self.map(lambda split: split.map(lambda features: features[start:stop]))
-        return replace(selected, stored_scale=scale, first_layer=self.first_layer + start)
+        return replace(selected, first_layer=self.first_layer + start)
 
     def concat_layers(self) -> "FeatureSplits":
         """Concatenate the features of all layers into one layer (iGPT section 4.4)."""
@@ -108,8 +90,7 @@ class FeatureSplits:
         def joined(x: Tensor) -> Tensor:
             return rearrange(x, "f b (n d) -> 1 b (n f d)", n=self.positions)
 
-        scale = self.stored_scale and self.stored_scale.map(joined)
-        return replace(self.map(lambda split: split.map(joined)), stored_scale=scale)
+        return self.map(lambda split: split.map(joined))
 
     def with_validation_in_train(self) -> "FeatureSplits":
         features = torch.cat([self.train.features, self.validation.features], 1)
@@ -135,28 +116,27 @@ class Standardizer:
         return Standardizer(self.center.to(device), self.inverse_scale.to(device))
 
     @staticmethod
-    def fit(split: FeatureSplit, stored_scale: AffineScale | None = None) -> "Standardizer":
-        """Measure the images of a split, read in chunks; constant is what varies by rounding errors only."""
+    def fit(features: Features) -> "Standardizer":
+        """Measure the images, read in chunks; constant is what varies by rounding errors only."""
         count, mean, variance = 0, torch.zeros(()), torch.zeros(())
-        for chunk in split.chunks():
-            exact = chunk.features.double()
+        for part in _parts(features):
+            exact = features[:, part].double()
             center, spread = exact.mean(1, keepdim=True), exact.var(1, keepdim=True, correction=0)
             weight, shift = exact.shape[1] / (count + exact.shape[1]), center - mean
             variance = (1 - weight) * variance + weight * spread + weight * (1 - weight) * shift.square()
             mean, count = mean + weight * shift, count + exact.shape[1]
-        deviation, unscaled_mean = variance.sqrt(), mean
-        if stored_scale:
-            stored_scale = stored_scale.map(lambda values: values.to(mean))
-            deviation = deviation * stored_scale.scale
-            unscaled_mean = stored_scale.center + mean * stored_scale.scale
-        varies = deviation > CONSTANT * unscaled_mean.abs()
-        return Standardizer(mean, torch.where(varies, 1 / variance.sqrt(), 0.0))
+        deviation = variance.sqrt()
+        return Standardizer(mean, torch.where(deviation > CONSTANT * mean.abs(), 1 / deviation, 0.0))
 
 
-def cached(
-    readers: Mapping[str, Callable[[], Iterator[Features]]], folder: Path
-) -> tuple[dict[str, Features], AffineScale]:
-    """Return float16 features by name, scaled by the first images, from `folder` or computed and kept there.
+def _parts(features: Features) -> Iterator[slice]:
+    layers, images, width = features.shape
+    size = max(1, CHUNK // (layers * width))
+    return (slice(start, start + size) for start in range(0, images, size))
+
+
+def streamed(readers: Mapping[str, Callable[[], Iterator[Features]]], folder: Path) -> dict[str, Features]:
+    """Return memory-mapped features by name, from `folder` or computed and kept there.
 
     Readers yield batches of images; of several ranks the first writes, or raises RuntimeError.
     """
@@ -173,11 +153,10 @@ def cached(
                 "set ISOPIX_CACHE to another folder"
             ) from error
     barrier()
-    features = {name: open_memmap(folder / f"features-{name}.npy") for name in readers}
+    features = {name: open_memmap(folder / f"{name}.npy") for name in readers}
     size = sum(each.nbytes for each in features.values()) / 2**20
     logger.info("features %s %s (%s MiB)", "read from" if found else "written to", folder, f"{size:,.1f}")
-    scale = AffineScale(*(open_memmap(folder / f"{name}.npy") for name in ("center", "scale")))
-    return {name: rearrange(each, "b f d -> f b d") for name, each in features.items()}, scale
+    return {name: rearrange(each, "b f d -> f b d") for name, each in features.items()}
 
 
 def kept(readers: Mapping[str, Callable[[], Features]], folder: Path) -> dict[str, Features]:
@@ -202,26 +181,6 @@ def _is_complete(folder: Path) -> bool:
 
 
 def _write(folder: Path, readers: Mapping[str, Callable[[], Iterator[Features]]]) -> dict[str, Any]:
-    scale = None
     for name, read in readers.items():
-        batches = read()
-        if scale is None:
-            first, count = list[Features](), 0
-            while count < SCALE_IMAGES and (batch := next(batches, None)) is not None:
-                first.append(batch)
-                count += batch.shape[1]
-            scale, batches = _scale_of(torch.cat(first, 1)), chain(first, batches)
-            np.save(folder / "center.npy", scale.center.numpy())
-            np.save(folder / "scale.npy", scale.scale.numpy())
-        scaled = (((batch - scale.center) / scale.scale).half() for batch in batches)
-        parts = (rearrange(each, "f b d -> b f d").numpy() for each in scaled)
-        write_npy(folder / f"features-{name}.npy", parts)
+        write_npy(folder / f"{name}.npy", (rearrange(each, "f b d -> b f d").numpy() for each in read()))
     return {}
-
-
-def _scale_of(features: Features) -> AffineScale:
-    """Return mean and standard deviation; for features constant here, their magnitude, as others may vary."""
-    center = features.mean(1, keepdim=True)
-    deviation, magnitude = features.std(1, keepdim=True, correction=0), center.abs()
-    varies = deviation > CONSTANT * magnitude
-    return AffineScale(center, torch.where(varies, deviation, magnitude.clamp_min(1.0)))

@@ -12,7 +12,8 @@ from isopix.core.config import meanings, to_dict, validated
 from isopix.core.overrides import flatten, override, parse, read_values, resolve_setting
 from isopix.core.registry import NAMES, import_modules, kinds, nouns
 from isopix.core.text import did_you_mean
-from isopix.data.dataset import DataConfig, load_dataset
+from isopix.data.dataset import DataConfig
+from isopix.data.load import load_dataset
 from isopix.data.sources.arrays import palette_of
 from isopix.finetuning.classifier import FineTuneConfig
 from isopix.model.spec import ModelSpec

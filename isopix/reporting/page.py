@@ -4,15 +4,13 @@ import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from jaxtyping import Float, UInt8
 from PIL import Image
-from torch import Tensor
 
 from isopix.core.overrides import flatten
 from isopix.core.text import Table, count_of, naming
 from isopix.generate.sample import generation_verbs
 from isopix.plots.images import Group, enlarge, fit_scale, image_grid, png_bytes, sample_grid
-from isopix.plots.palette import arrange_colors, oklab
+from isopix.plots.palette import arrange_colors
 from isopix.reporting import training
 from isopix.reporting.results import runs_table
 from isopix.reporting.run_record import (
@@ -34,7 +32,6 @@ from isopix.reporting.section import (
     Panel,
     Section,
     Settings,
-    data_url,
     image_tag,
     join_words,
     missing,
@@ -66,17 +63,15 @@ def report_page(runs: Mapping[str, RunRecord]) -> Page:
     for number, (name, run) in enumerate(runs.items()):
         with naming(str(run.path)):
             articles.append(_article(name, number, run, len(runs)))
-    colors = [run.weights.colors for run in runs.values() if run.weights and run.weights.colors is not None]
-    bands = list(dict.fromkeys(map(color_strip, colors)))
     command = ["isopix", "report", *(str(run.path) for run in runs.values())]
     if len(runs) == 1:
         [only] = articles
-        return Page(only.name, *only.headline, only.sections, command, facts=only.facts, bands=bands)
+        return Page(only.name, *only.headline, only.sections, command, facts=only.facts)
     table = Panel(tables=[runs_table(run_rows(runs))])
     shared = [summary_section(runs, "together"), Section("Runs and settings", [table], css="wrapped")]
     if curve := training.probe_curve(runs, "along"):
         shared.insert(1, Section("Loss and probe accuracy", [Panel([curve])]))
-    return Page(join_words(list(runs)), *headline(runs), shared, command, articles=articles, bands=bands)
+    return Page(join_words(list(runs)), *headline(runs), shared, command, articles=articles)
 
 
 def _article(name: str, number: int, run: RunRecord, count: int) -> Article:
@@ -179,17 +174,9 @@ def palette_section(run: RunRecord) -> Section | None:
         return None
     colors = run.weights.colors
     caption = f"All {len(colors):,} colors of the palette by hue and lightness."
-    tag = image_tag(_png(arrange_colors(colors).byte()), caption, scale=1.0)
+    picture = Image.fromarray(arrange_colors(colors).byte().numpy())
+    tag = image_tag(png_bytes(picture), caption, scale=1.0)
     return Section("Palette", [Panel([Chart(tag, caption, "pixels palette")])])
-
-
-def color_strip(colors: Float[Tensor, "K 3"]) -> str:
-    """Return all colors in one line of pixels, from dark to light, as a data URL."""
-    return data_url(_png(colors[oklab(colors)[:, 0].argsort()].round().byte()[None]))
-
-
-def _png(pixels: UInt8[Tensor, "rows cols 3"]) -> bytes:
-    return png_bytes(Image.fromarray(pixels.numpy()))
 
 
 def settings_section(run: RunRecord) -> Section:
@@ -212,10 +199,8 @@ def environment_section(run: RunRecord) -> Section:
     notes = [] if items else ["No environment.json in this run."]
     notes += [str(each.get("text", "")) for each in run.log if each["kind"] == "note"]
     if len(notes) > MAX_NOTES:
-        notes = [
-            *notes[:MAX_NOTES],
-            f"{len(notes) - MAX_NOTES:,} more notes are in {run.path.name}/log.jsonl.",
-        ]
+        more = f"{len(notes) - MAX_NOTES:,} more notes are in {run.path.name}/log.jsonl."
+        notes = [*notes[:MAX_NOTES], more]
     if run.problems:
         notes += ["Files that could not be read:", *run.problems]
     return Section("Environment", [Panel(settings=[Settings("", items)], notes=notes)])

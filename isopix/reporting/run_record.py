@@ -162,13 +162,12 @@ def read_run_or_model(path: Path) -> RunRecord:
     if not checkpoint.is_checkpoint(path):
         return read_run(RunFolder.open(path))
     found = checkpoint.load_checkpoint(path, ("model",))
-    imported = {key: each for key, each in typed(found).imported.items() if key != "tensors"}
     settings = public(found.records["recipe"])
     return RunRecord(
         path=path,
         settings=settings,
         recipe=from_dict(Recipe, settings),
-        environment=public({**found.records["environment"], **imported}),
+        environment=public({**found.records["environment"], **typed(found).imported}),
         weights=_weights(found),
     )
 

@@ -60,7 +60,7 @@ class Section(NamedTuple):
 
     title: str
     panels: Sequence[Panel]
-    layout: Literal["stack", "pair", "grid"] = "stack"
+    layout: Literal["stack", "pair"] = "stack"
     css: Literal["", "wrapped"] = ""
 
 
@@ -77,7 +77,7 @@ class Article(NamedTuple):
 
 
 class Page(NamedTuple):
-    """A page; `command` is what wrote it, `bands` are data URLs of pictures above its head."""
+    """A page; `command` is what wrote it."""
 
     title: str
     headline: str
@@ -86,7 +86,6 @@ class Page(NamedTuple):
     command: Sequence[str]
     facts: Facts = ()
     articles: Sequence[Article] = ()
-    bands: Sequence[str] = ()
 
     def html(self) -> str:
         return render("page.html.j2", **{**self._asdict(), "command": shlex.join(self.command)})

@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 
 from isopix.core.config import from_dict
-from isopix.core.stats import wilson_interval
 from isopix.core.text import Table, format_bytes, spell_duration
 from isopix.plots import curves
 from isopix.recipes.cost import recipe_cost
@@ -91,7 +90,7 @@ def finetune_accuracy(run: RunRecord) -> FineTuneAccuracy | None:
     if not tested:
         return None
     last = tested[-1]
-    low, high = last.get("interval") or wilson_interval(last["accuracy"], last["images"])
+    low, high = last["interval"]
     measured = from_dict(Measurement, last["measurement"])
     return FineTuneAccuracy(last["accuracy"], low, high, last["step"], measured)
 
@@ -163,8 +162,7 @@ def probe_curve(runs: Mapping[str, RunRecord], name: str) -> Chart | None:
     caption = (
         f"Linear-probe accuracy of the best layer during training, on"
         f" {join_words([f'{count:,}' for count in sorted(counts)])} validation images other than those that"
-        " chose the layer. Bars: 95\u00a0% intervals; ρ: Spearman’s rank correlation; ring: last step;"
-        " dashed: untrained network."
+        " chose the layer. Bars: 95\u00a0% intervals; ring: last step; dashed: untrained network."
     )
     numbers = {run: [point._asdict() for point in line] for run, line in lines.items()}
     return figure_chart(curves.plot_accuracy_vs_loss(lines, unit=unit), numbers, name, caption)

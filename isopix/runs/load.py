@@ -15,7 +15,8 @@ from isopix.core.device import Precision
 from isopix.core.files import read_regular
 from isopix.core.text import command_line, count_of, did_you_mean
 from isopix.core.verb import float32_default
-from isopix.data.dataset import ImageDataset, load_dataset
+from isopix.data.dataset import ImageDataset
+from isopix.data.load import load_dataset
 from isopix.data.measurement import (
     majority_baseline,
     measurement_of,

@@ -12,7 +12,8 @@ import torch
 from isopix.codecs.base import Codec
 from isopix.core import progress, ranks
 from isopix.core.config import from_dict, to_dict
-from isopix.data.dataset import ImageDataset, load_dataset
+from isopix.data.dataset import ImageDataset
+from isopix.data.load import load_dataset
 from isopix.data.measurement import missing_class_notes, missing_classes, unknown_images_warning
 from isopix.data.sources.base import SPLIT_NAMES
 from isopix.data.splits import Hashes, majority_accuracy
@@ -48,7 +49,7 @@ def train_recipe(
         check_data(recipe, data)
         if start.run is None:
             codec = fit_codec(recipe, data)
-            start = start.untrained(codec, *codec.notes())
+            start = start.untrained(codec)
             recipe = start.recipe
         source = start.run
         assert source is not None

@@ -17,7 +17,7 @@ from isopix.core.device import DeviceLike, free_memory, total_memory
 from isopix.core.overrides import changed_settings
 from isopix.core.text import count_of
 from isopix.core.verb import begin_work
-from isopix.data.dataset import load_dataset, open_source
+from isopix.data.load import load_dataset, open_source
 from isopix.data.sources.base import require_present
 from isopix.finetuning.classifier import FineTuneConfig
 from isopix.recipes.cost import check_memory

@@ -12,7 +12,8 @@ import torch
 from isopix.core.config import from_dict
 from isopix.core.progress import announce, track
 from isopix.core.signals import Interrupted
-from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
+from isopix.data.dataset import DataConfig, ImageDataset
+from isopix.data.load import load_dataset
 from isopix.data.measurement import majority_baseline
 from isopix.probing.config import FewLabelsConfig
 from isopix.probing.results import FewLabels

@@ -52,17 +52,17 @@ class TrainingStart(NamedTuple):
         """Return a start with its own network, for one of several trainings: each changes it."""
         return self._replace(run=self.run and replace(self.run, network=deepcopy(self.run.network)))
 
-    def untrained(self, codec: Codec, *notes: str) -> "TrainingStart":
+    def untrained(self, codec: Codec) -> "TrainingStart":
         """Return a start from weights that are drawn by the seed, and have seen no images."""
-        spec = self.recipe.model.codec
+        spec, notes = self.recipe.model.codec, list[str]()
         recipe, origin = self.recipe.updated(codec=spec.fitted(codec)), spec.provenance()
         if recipe != self.recipe:
             own = recipe.model.codec.label()
-            notes = (*notes, f"the images have too few colors for a {spec.label()}; a {own} is used")
+            notes.append(f"the images have too few colors for a {spec.label()}; a {own} is used")
             origin["given"] = to_dict(spec.with_absolute_paths())
         nothing = torch.zeros(0, dtype=torch.int64)
         run = LoadedRun(recipe, recipe.build(codec), State(step=0), seen=nothing)
-        return TrainingStart(recipe, run, {"codec": origin} if origin else {}, notes)
+        return TrainingStart(recipe, run, {"codec": origin} if origin else {}, tuple(notes))
 
     def settings(self) -> dict[str, Any]:
         return given_settings(self.recipe, self.provenance)

@@ -181,16 +181,13 @@ def temporary_folder(target: Path, what: str) -> Iterator[Path]:
 @contextmanager
 def first_folder(target: Path) -> Iterator[Path]:
     """Yield a new folder, to be filled; it is renamed to `target` unless another process was faster."""
-    temporary = temporary_path(target)
-    try:
-        temporary.mkdir()
-        yield temporary
-        temporary.rename(target)
-    except OSError:
-        if not target.is_dir():
-            raise
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+    with temporary_folder(target, str(target)) as folder:
+        yield folder
+        try:
+            folder.rename(target)
+        except OSError:
+            if not target.is_dir():
+                raise
 
 
 @contextmanager

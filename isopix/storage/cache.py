@@ -14,11 +14,7 @@ from isopix.core.text import error_line, expand_home
 from isopix.storage import atomic
 from isopix.storage.provenance import hash_bytes, hash_files
 
-VERIFIED_FILE = "verified.json"
-UNHASHED = (atomic.MANIFEST, VERIFIED_FILE)
-ALWAYS_HASHED = 256 * 2**20  # bytes of an artifact, which are hashed in a fraction of a second
-
-Stamps = dict[str, list[int]]  # of files: what changes when they do
+FILE_INDEX = "file-hashes-1.sqlite"  # in the cache
 
 
 def default_cache() -> Path:
@@ -35,18 +31,23 @@ def _temporary_cache() -> "TemporaryDirectory[str]":
     return atomic.scratch_folder("cache")
 
 
-def write_artifact(target: Path, write: Callable[[Path], Mapping[str, Any]]) -> None:
-    """Create the folder `target` with files that `write` writes, and a manifest of hashes and its values."""
+def file_index() -> Path:
+    """Return where the hashes of files are kept (`hash_files`)."""
+    return default_cache() / FILE_INDEX
+
+
+def write_artifact(target: Path, write: Callable[[Path], Mapping[str, Any]]) -> dict[str, Any]:
+    """Create the folder `target` with files that `write` writes; return its manifest: hashes, and values."""
     target.parent.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(target, ignore_errors=True)
     with atomic.first_folder(target) as folder:
         values = write(folder)
-        files = {path.name: path for path in sorted(folder.iterdir()) if path.name not in UNHASHED}
-        text = json.dumps({**values, "files": hash_files(files)}, sort_keys=True)
-        manifest = {"hash": hash_bytes(text.encode()), "manifest": text}
-        (folder / atomic.MANIFEST).write_text(json.dumps(manifest))
-        if _is_large(files):
-            _remember_verified(folder, _stamps(files))
+        files = {path.name: path for path in sorted(folder.iterdir())}
+        manifest = {**values, "files": hash_files(files)}
+        text = json.dumps(manifest, sort_keys=True)
+        stored = {"hash": hash_bytes(text.encode()), "manifest": text}
+        (folder / atomic.MANIFEST).write_text(json.dumps(stored))
+    return manifest
 
 
 def read_manifest(folder: Path) -> dict[str, Any] | None:
@@ -56,38 +57,10 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
         text = stored["manifest"]
         manifest: dict[str, Any] = json.loads(text)
         files = {name: folder / name for name in manifest["files"]}
-        intact = hash_bytes(text.encode()) == stored["hash"] and _verify(folder, files, manifest["files"])
+        intact = hash_bytes(text.encode()) == stored["hash"]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
-    return manifest if intact else None
-
-
-def _verify(folder: Path, files: Mapping[str, Path], hashes: Mapping[str, str]) -> bool:
-    stamps, large = _stamps(files), _is_large(files)
-    with suppress(OSError, ValueError):
-        if large and json.loads((folder / VERIFIED_FILE).read_bytes()) == stamps:
-            return True
-    intact = hash_files(files) == hashes
-    if large and intact:
-        _remember_verified(folder, stamps)
-    return intact
-
-
-def _is_large(files: Mapping[str, Path]) -> bool:
-    return sum(path.stat().st_size for path in files.values()) > ALWAYS_HASHED
-
-
-def _stamps(files: Mapping[str, Path]) -> Stamps:
-    """Return size, times and inode of each file: a copy of an artifact has others."""
-    found = {name: path.stat() for name, path in files.items()}
-    return {
-        name: [each.st_size, each.st_mtime_ns, each.st_ctime_ns, each.st_ino] for name, each in found.items()
-    }
-
-
-def _remember_verified(folder: Path, stamps: Stamps) -> None:
-    with suppress(OSError, RuntimeError):  # a folder of another user; files are hashed again then
-        atomic.write_json(folder / VERIFIED_FILE, stamps)
+    return manifest if intact and hash_files(files, file_index()) == manifest["files"] else None
 
 
 def folder_problem(folder: Path) -> str:

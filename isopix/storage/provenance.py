@@ -3,22 +3,33 @@
 import hashlib
 import math
 import os
+import sqlite3
+import stat
 import subprocess
 import sys
+import time
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 from functools import cache, partial
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from typing import Any
 
+from isopix.core.progress import track
 from isopix.core.registry import plugins
 from isopix.core.version import __version__
 
 CHECKOUT = Path(__file__).parents[2]
 DIGEST_BYTES = 16
+# A file that is written twice within one tick of its time stamps looks the same after the second time, so
+# that younger ones are read again. File systems have ticks of up to 2 seconds (FAT).
+TICK = 2 * 10**9  # nanoseconds
+FILES_PER_CHUNK = 64  # read by a thread at a time
 BLAKE2B = partial(hashlib.blake2b, digest_size=DIGEST_BYTES)
+
+Stamp = tuple[int, int, int]  # size, and times of the last change of content and of status in ns
 
 
 def environment(runtime: Mapping[str, Any]) -> dict[str, Any]:
@@ -84,23 +95,35 @@ def hash_bytes(*pieces: bytes) -> str:
     return state.hexdigest()
 
 
-def hash_files(files: Mapping[str, Path]) -> dict[str, str]:
-    """Return the hash of each file's content by name; in threads, because hashing releases the GIL."""
-    with ThreadPool() as pool:  # whose end does not wait for a large file, so that a stop signal does not
-        digests = pool.map(hash_file, map(str, files.values()))
-    return dict(zip(files, map(_text, digests), strict=True))
+def hash_files(
+    files: Mapping[str, str | Path], index: Path | None = None, limit: float = math.inf
+) -> dict[str, str]:
+    """Return the hash of each file's content by name, or in words why there is none.
+
+    With a file `index`, only those are read again whose size or times differ, or that had just changed; those
+    of more than `limit` bytes, which nobody reads, are not.
+    """
+    start, paths = time.time_ns(), [os.fspath(each) for each in files.values()]
+    stamps = list(map(_stamp, paths))
+    digests = _known(index, paths, stamps)
+    unread = [i for i, digest in enumerate(digests) if digest is None]
+    threads = min(32, (os.cpu_count() or 1) + 4)  # hashing frees the GIL, and disks take many requests
+    size = max(1, min(FILES_PER_CHUNK, len(unread) // threads))
+    with track("reading files", len(unread)) as count, ThreadPool(threads) as pool:
+        found = pool.imap(lambda i: hash_file(paths[i], limit), unread, size)
+        for done, (i, digest) in enumerate(zip(unread, found, strict=True), start=1):
+            digests[i] = digest
+            count(done)
+    old = [i for i in unread if isinstance(digests[i], bytes) and max(stamps[i][1:]) < start - TICK]
+    _keep(index, [(os.fsencode(paths[i]), *stamps[i], digests[i]) for i in old])
+    texts = (each.hex() if isinstance(each, bytes) else str(each) for each in digests)
+    return dict(zip(files, texts, strict=True))
 
 
-def hash_tree(files: Mapping[str, Path]) -> str:
-    """Return one hash of the names and contents of files."""
-    return hash_digests(hash_files(files).items())
-
-
-def hash_digests(named: Iterable[tuple[str, bytes | str]]) -> str:
-    """Return one hash of the names of files and of what `hash_file` returns of each."""
-    return hash_bytes(
-        *(f"{name}/{_text(digest)}".encode("utf-8", "surrogateescape") for name, digest in named)
-    )
+def hash_tree(files: Mapping[str, str | Path], index: Path | None = None, limit: float = math.inf) -> str:
+    """Return one hash of the names and contents of files, which are hashed as `hash_files` does."""
+    named = hash_files(files, index, limit).items()
+    return hash_bytes(*(f"{name}/{digest}".encode("utf-8", "surrogateescape") for name, digest in named))
 
 
 def sha256_of(path: Path) -> str:
@@ -121,5 +144,39 @@ def hash_file(path: str, limit: float = math.inf) -> bytes | str:
         return f"unreadable: {error.strerror}"
 
 
-def _text(digest: bytes | str) -> str:
-    return digest if isinstance(digest, str) else digest.hex()
+def _stamp(path: str) -> Stamp:
+    with suppress(OSError, ValueError):
+        status = os.stat(path)  # noqa: PTH116  a Path for each of millions of files takes longer than the call
+        if stat.S_ISREG(status.st_mode):
+            return status.st_size, status.st_mtime_ns, status.st_ctime_ns
+    return -1, -1, -1
+
+
+def _known(index: Path | None, paths: Sequence[str], stamps: Sequence[Stamp]) -> list[bytes | str | None]:
+    query = "SELECT digest FROM files WHERE path = ? AND size = ? AND modified = ? AND changed = ?"
+    if index is not None and index.exists():
+        with suppress(sqlite3.Error), closing(_open_index(index)) as table:  # a damaged index is none
+            keys = ((os.fsencode(path), *stamp) for path, stamp in zip(paths, stamps, strict=True))
+            rows = (table.execute(query, key).fetchone() for key in keys)
+            return [row and row[0] for row in rows]
+    return [None] * len(paths)
+
+
+def _keep(index: Path | None, rows: Sequence[tuple[object, ...]]) -> None:
+    if index is None or not rows:
+        return
+    try:
+        index.parent.mkdir(parents=True, exist_ok=True)
+        with closing(_open_index(index)) as table, table:
+            table.executemany("REPLACE INTO files VALUES (?, ?, ?, ?, ?)", rows)
+    except (OSError, sqlite3.OperationalError):  # read-only, in use or without room
+        pass
+    except sqlite3.DatabaseError:
+        index.unlink(missing_ok=True)
+
+
+def _open_index(index: Path) -> sqlite3.Connection:
+    table = sqlite3.connect(index)
+    columns = "path BLOB PRIMARY KEY, size INT, modified INT, changed INT, digest BLOB"
+    table.execute(f"CREATE TABLE IF NOT EXISTS files ({columns})")
+    return table

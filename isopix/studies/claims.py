@@ -2,7 +2,7 @@
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ Crossed = Float[np.ndarray, "S K"]  # a value for each seed (rows) and each kind
 PerImage = Float[np.ndarray, " B"]  # the mean over seeds and kinds, of each test image
 
 POWER = 0.8
-MOST_SEEDS, MOST_IMAGES = 100, 1_000_000  # beyond which nobody would go to decide a contrast
+MOST_SEEDS = 100  # beyond which nobody would go to decide a contrast
 
 
 class ErrorSource(NamedTuple):
@@ -43,7 +43,6 @@ class Estimate(NamedTuple):
     mean: float
     sources: tuple[ErrorSource, ...]
     seeds: int
-    images: int = 0
     noise: float = 0.0
 
     @property
@@ -64,19 +63,17 @@ class Estimate(NamedTuple):
             return 1e-15
         return 1 - float(brentq(lambda level: self.half_width(level) - distance, 0.0, 1 - 1e-15, xtol=1e-15))
 
-    def with_more(self, *, seeds: int, images: int) -> "Estimate":
-        """Return the estimate with the errors that it would have with so many seeds and test images."""
+    def with_seeds(self, seeds: int) -> "Estimate":
+        """Return the estimate with the errors that it would have with so many seeds."""
         fewer, found = self.seeds / seeds, list[ErrorSource]()
         for name, error, freedom in self.sources:
             if name == "seeds":
                 found.append(ErrorSource(name, error * math.sqrt(fewer), seeds - 1))
-            elif name == "images":
-                more = images / self.images
-                found.append(ErrorSource(name, error / math.sqrt(more), freedom * more))
             else:
-                lasting = max(0.0, error**2 - self.noise**2)
-                found.append(ErrorSource(name, math.sqrt(lasting + self.noise**2 * fewer), freedom))
-        return self._replace(sources=tuple(found), seeds=seeds, images=images)
+                varying = self.noise**2 if name == "kinds" else 0.0
+                lasting = max(0.0, error**2 - varying)
+                found.append(ErrorSource(name, math.sqrt(lasting + varying * fewer), freedom))
+        return self._replace(sources=tuple(found), seeds=seeds)
 
     def power(self, effect: float) -> float:
         """Return the probability that the interval around a true mean of `effect` lies above zero."""
@@ -87,20 +84,11 @@ class Estimate(NamedTuple):
 
     def needed(self, effect: float) -> str:
         """Return what decides a true difference of `effect` with a probability of 80 %, as `9 seeds`."""
-
-        def decides(seeds: int, images: int) -> bool:
-            return self.with_more(seeds=seeds, images=images).power(effect) >= POWER
-
-        most_images = max(self.images, MOST_IMAGES) if self.images else 0
-        images = self.images if decides(MOST_SEEDS, self.images) else most_images
-        if not decides(MOST_SEEDS, images):
-            return "more encodings or depths, as these differ too much"
-        seeds = _smallest(range(self.seeds, MOST_SEEDS), lambda count: decides(count, images))
-        if images == self.images:
-            return count_of(seeds, "seed")
-        enough = _round_up(_smallest(range(self.images, images), lambda count: decides(seeds, count)))
-        more = count_of(enough, "test image")
-        return more if seeds == self.seeds else f"{count_of(seeds, 'seed')} and {more}"
+        counts = range(self.seeds, MOST_SEEDS + 1)
+        enough = bisect_left(counts, True, key=lambda count: self.with_seeds(count).power(effect) >= POWER)
+        if enough == len(counts):
+            return "more test images, encodings or depths"
+        return count_of(counts[enough], "seed")
 
 
 def crossed_estimate(
@@ -132,8 +120,7 @@ def crossed_estimate(
         interaction = math.sqrt(mean_square / seeds / kinds)
     if images is not None:
         sources.append(_source("images", images, groups))
-    count = 0 if images is None else len(images)
-    return Estimate(float(values.mean()), tuple(sources), seeds, count, interaction)
+    return Estimate(float(values.mean()), tuple(sources), seeds, interaction)
 
 
 def _kind_source(means: Float[np.ndarray, " K"], encodings: Sequence[str]) -> ErrorSource:
@@ -148,16 +135,6 @@ def _source(name: str, values: Values, groups: GroupLabels | None = None) -> Err
     found = mean_standard_error(values, groups)
     assert found is not None, "two groups or more"
     return ErrorSource(name, *found)
-
-
-def _smallest(counts: range, enough: Callable[[int], bool]) -> int:
-    """Return the smallest count that is enough; the one after the last is."""
-    return counts.start + bisect_left(counts, True, key=enough)
-
-
-def _round_up(count: int) -> int:
-    unit = 10 ** max(0, len(str(count)) - 2)
-    return -(-count // unit) * unit
 
 
 LEVEL = 0.05  # of all refutations of a study under one pool

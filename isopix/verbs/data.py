@@ -11,7 +11,7 @@ from isopix.core.choices import EXAMINED_IMAGES, Count, SplitName
 from isopix.core.text import count_of, printable
 from isopix.core.verb import verb
 from isopix.data.results import DataResult
-from isopix.verbs.options import DATASETS, DataLike, DataSettings, Limit, PathLike, Seed, Stored
+from isopix.verbs.options import DATASETS, DataSettings, Limit, PathLike, Seed, Stored
 
 if TYPE_CHECKING:
     from isopix.codecs.palette_spec import PaletteFile
@@ -94,7 +94,7 @@ EXAMPLES, SIZE = 10, (32, 32)  # images in the figure of quantized images, and t
 File = Annotated[Path, "Palette file, or array of shape (colors, 3) in a .npy or .npz file."]
 Colors = Annotated[Count | None, "Fit this many colors to the training images of --data, and write FILE."]
 Measured = Annotated[
-    DataLike | None, Stored, "Dataset to measure the quantization error on, or to fit colors to."
+    PathLike | None, Stored, "Dataset to measure the quantization error on, or to fit colors to."
 ]
 PaletteOut = Annotated[Path | None, "Palette file to write, ending in .npz; pictures are written next to it."]
 ValueRange = Annotated[
@@ -128,19 +128,22 @@ def palette(
     Example: isopix palette colors.npz --data photos/ --colors 512
     """
     from isopix.codecs.palette_spec import check_palette_path, read_palette, write_palette
+    from isopix.data.dataset import DataConfig
+    from isopix.pretrained.images import load_images
 
     if data is None and (limit or seed or size != SIZE):
         raise ValueError("size, limit and seed are those of data: give data, or leave them out")
     if written := file if colors else out:
         check_palette_path(written)
+    config = DataConfig(source=str(data), rows=size[0], cols=size[1], limit=limit, seed=seed)
     if colors is None:
         found = read_palette(file, value_range)
-        images = None if data is None else _dataset(data, size, limit, seed)
+        images = None if data is None else load_images(config)
     elif data is None or out or value_range:
         needed = "fitting colors needs data, and takes neither out nor range"
         raise ValueError(f"{needed}: they are written to {file}, in levels of 0 to 255")
     else:
-        images = _dataset(data, size, limit, seed)
+        images = load_images(config)
         found = _fitted(images, colors, seed)
     if written:
         write_palette(written, found)
@@ -157,15 +160,6 @@ def _fitted(images: "ImageDataset", colors: int, seed: int) -> "PaletteFile":
     if len(found.colors) < colors:
         source += f"; {colors} were requested, and the images have no more"
     return PaletteFile(found.colors, source, found.counts, found.iterations)
-
-
-def _dataset(data: DataLike, size: tuple[int, int], limit: int | None, seed: int) -> "ImageDataset":
-    from isopix.data.dataset import DataConfig, ImageDataset
-    from isopix.pretrained.images import load_images, sample_of_each
-
-    if isinstance(data, ImageDataset):
-        return sample_of_each(data, limit)
-    return load_images(DataConfig(source=str(data), rows=size[0], cols=size[1], limit=limit, seed=seed))
 
 
 def _measured(palette: "PaletteFile", images: "ImageDataset | None", out: Path | None) -> PaletteResult:

@@ -43,7 +43,7 @@ def import_model(
     from isopix.interop.imported_model import import_run
 
     imported = import_run(lambda: _read(source, config), Path(out), data=data)
-    recipe, reports = imported.recipe, imported.tensor_reports
+    recipe = imported.recipe
     return ImportResult(
         origin=imported.origin,
         step=imported.step,
@@ -51,9 +51,8 @@ def import_model(
         width=recipe.model.width,
         image_size=(recipe.data.rows, recipe.data.cols),
         parameters=sum(tensor.numel() for tensor in imported.tensors.values()),
-        tensors=sum(not each.skipped for each in reports),
-        skipped=Counter(each.skipped for each in reports if each.skipped),
-        rounded=sum(bool(each.rounded) for each in reports),
+        tensors=len(imported.tensors) + len(imported.head),
+        skipped=Counter(imported.skipped.values()),
         predicts_codes=recipe.predicts_codes,
         classes=imported.classes,
         warnings=imported.notes,
@@ -147,7 +146,7 @@ def export(
 def _with_card(run: RunLike, format: ExportFormat, name: str) -> "tuple[PretrainedModel, str]":
     """Return the model of a run, and its model card; none of a model without a run."""
     from isopix.pretrained.model import PretrainedModel
-    from isopix.pretrained.run import load_network
+    from isopix.pretrained.run import load
     from isopix.reporting.run_record import read_run_or_model
     from isopix.reporting.summary import Library, model_card
     from isopix.runs.load import find_model
@@ -157,7 +156,7 @@ def _with_card(run: RunLike, format: ExportFormat, name: str) -> "tuple[Pretrain
     path = find_model(Path(run))
     library: Library = "isopix" if format == "isopix" else "transformers"
     card = model_card(read_run_or_model(path), name=name, library=library)
-    return PretrainedModel(load_network(path, "cpu")), card
+    return load(path, device="cpu"), card
 
 
 PROGRAMS = {"torch": (".pt2", "torch.export.load"), "onnx": (".onnx", "onnxruntime.InferenceSession")}

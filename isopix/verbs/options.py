@@ -14,7 +14,6 @@ from isopix.data.formats import local_formats
 if TYPE_CHECKING:
     from torch import device as Device
 
-    from isopix.data.dataset import ImageDataset as Dataset
     from isopix.pretrained.model import PretrainedModel as Model
     from isopix.recipes.recipe import Recipe
 else:  # the same without torch: what has these attributes
@@ -22,12 +21,6 @@ else:  # the same without torch: what has these attributes
     @runtime_checkable
     class Model(Protocol):
         loaded: Any
-
-    @runtime_checkable
-    class Dataset(Protocol):
-        train: Any
-        validation: Any
-        test: Any
 
     @runtime_checkable
     class Recipe(Protocol):
@@ -43,7 +36,7 @@ else:  # the same without torch: what has these attributes
 
 def _stored(given: Any) -> Any:
     """Return images in memory as the path of a file of the cache, and any other value as it is."""
-    if given is None or isinstance(given, str | os.PathLike | Dataset):
+    if given is None or isinstance(given, str | os.PathLike):
         return given
     from isopix.data.sources.memory import store_images
 
@@ -53,12 +46,11 @@ def _stored(given: Any) -> Any:
 Stored = BeforeValidator(_stored)
 PathLike = str | os.PathLike[str]
 RunFolderLike = Annotated[PathLike, "Run folder."]
-DataLike = PathLike | Dataset
 
 RunLike = Annotated[PathLike | Model, "Run folder, or a model that `isopix list models` lists."]
 DATASETS = f"{local_formats()}, or a name (digits, cifar10, ...)"
-OtherImages = Annotated[DataLike | None, Stored, f"Dataset instead of the run's own: {DATASETS}."]
-OtherLabeled = Annotated[DataLike | None, Stored, f"Labeled dataset instead of the run's own: {DATASETS}."]
+OtherImages = Annotated[PathLike | None, Stored, f"Dataset instead of the run's own: {DATASETS}."]
+OtherLabeled = Annotated[PathLike | None, Stored, f"Labeled dataset instead of the run's own: {DATASETS}."]
 TrainingData = Annotated[PathLike | None, Stored, f"Dataset: {DATASETS}."]
 PaletteFile = Annotated[
     PathLike | None, "Palette file, or .npy array of colors. By default, fitted to the training images."

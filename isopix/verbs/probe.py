@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from functools import partial
-from os import PathLike
 from typing import TYPE_CHECKING
 
 from isopix.core import ranks
@@ -63,8 +62,8 @@ def probe(
         images = evaluation_images(loaded, data, limit, of_data)
         images.require_labels("probe")
         if few.finetune_steps:
-            if folder is None or not isinstance(data, str | PathLike | None):
-                raise ValueError("fine-tuning needs a run folder, and a dataset by name or path")
+            if folder is None:
+                raise ValueError("fine-tuning needs a run folder")
             source = evaluation_data(loaded, data, limit)
             start = prepare_low_data(folder, settings, few, source, len(images.test))
         found: ProbeResult | LowDataResult

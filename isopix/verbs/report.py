@@ -76,7 +76,7 @@ FEW_LABELS = (5, 20)  # of each class
 PROBE_LIMIT = 4000  # images of each split that probes read: all for validation and test
 TRAIN_STEP = re.compile(rb'"kind": "train", "step": (\d+)')
 
-DemoOut = Annotated[Path, "Parent folder of all demos, which are numbered."]
+DemoOut = Annotated[Path, "Folder of the runs and the report."]
 Jobs = Annotated[
     Positive | None, "Number of networks that are trained at a time. Default: all on a CPU, one per GPU."
 ]
@@ -93,7 +93,7 @@ def demo(
     """Pre-train three small networks on translated digits, probe them, sample, and write a report.
 
     They are an autoregressive and a masked Image GPT, and a masked convolutional network. The same command
-    resumes an interrupted demo; after a finished one it starts another in a new folder.
+    resumes an interrupted demo, and measures a finished one again.
 
     Example: isopix demo
     """
@@ -103,25 +103,24 @@ def demo(
     from isopix.verbs.probe import probe
     from isopix.verbs.sample import complete, reconstruct, sample
 
-    folder = demo_folder(out)
-    announce(f"demo in {folder}: about five minutes on two CPU cores with the default settings")
+    announce(f"demo in {out}: about five minutes on two CPU cores with the default settings")
     steps = sum(resolve(each, settings=settings).recipe.train.steps for each in RECIPES.values())
     own = [word for each in plugins() for word in ("--plugin", str(each.path))]
     commands = {
-        folder / name: ["pretrain", recipe, *settings, "--out", str(folder / name), "--seed", str(seed), *own]
+        out / name: ["pretrain", recipe, *settings, "--out", str(out / name), "--seed", str(seed), *own]
         for name, recipe in RECIPES.items()
     }
-    with with_resume_hint(folder, same_command()):
+    with with_resume_hint(out, same_command()):
         train_side_by_side(commands, steps, str(device), jobs)
         for name in RECIPES:
-            announce(str(probe(folder / name, limit=PROBE_LIMIT, seed=seed, device=device)))
-        sample(folder / "ar", count=40, seed=seed, device=device)
-        complete(folder / "ar", count=8, each=3, seed=seed, device=device)
+            announce(str(probe(out / name, limit=PROBE_LIMIT, seed=seed, device=device)))
+        sample(out / "ar", count=40, seed=seed, device=device)
+        complete(out / "ar", count=8, each=3, seed=seed, device=device)
         for name in ("bert", "conv"):
-            reconstruct(folder / name, count=8, seed=seed, device=device)
-        if labels := _few_labels(folder / "ar"):
-            announce(str(probe(folder / "ar", labels=labels, subsets=3, device=device)))
-    return report(*(folder / name for name in RECIPES), out=folder / "report.html")
+            reconstruct(out / name, count=8, seed=seed, device=device)
+        if labels := _few_labels(out / "ar"):
+            announce(str(probe(out / "ar", labels=labels, subsets=3, device=device)))
+    return report(*(out / name for name in RECIPES), out=out / "report.html")
 
 
 def train_side_by_side(
@@ -179,28 +178,13 @@ def _last_step(run: Path) -> int:
 
 
 def _few_labels(run: Path) -> list[int | str]:
-    from isopix.data.dataset import load_dataset
+    from isopix.data.load import load_dataset
     from isopix.runs.load import saved_recipe
 
     labels = load_dataset(saved_recipe(run).data).train.labels
     assert labels is not None, "probes have read them"
     fewest = int(labels.bincount().min())
     return [count for count in FEW_LABELS if count <= fewest]
-
-
-def demo_folder(out: Path) -> Path:
-    """Return the newest demo if it has no report yet and can be resumed, else the next number."""
-    numbers = sorted(int(path.name) for path in out.glob("*") if path.name.isdigit())
-    newest = out / str(numbers[-1] if numbers else 0)
-    runs = [newest / name for name in RECIPES]
-    resumable = all(_has_checkpoint(run) or not run.exists() for run in runs)
-    if newest.exists() and resumable and not (newest / "report.html").exists():
-        return newest
-    return out / str(int(newest.name) + 1)
-
-
-def _has_checkpoint(run: Path) -> bool:
-    return any(run.glob("checkpoints/step-*"))
 
 
 HOST = "127.0.0.1"

@@ -8,9 +8,9 @@ from isopix.core.choices import Count, NonNegative, OfPaper, Range
 from isopix.core.verb import verb
 from isopix.verbs import options
 from isopix.verbs.features import Layer, Pooling, Splits, default_layer
-from isopix.verbs.options import DataLike, DeviceLike, FullPrecision, Limit, OtherImages, RunLike, Seed, Split
+from isopix.verbs.options import DeviceLike, FullPrecision, Limit, OtherImages, PathLike, RunLike, Seed, Split
 
-Against = Annotated[DataLike | None, options.Stored, "Second dataset: AUROC of each score between the two."]
+Against = Annotated[PathLike | None, options.Stored, "Second dataset: AUROC of each score between the two."]
 Out = Annotated[Path | None, "Folder of the results. Default: a folder of the run."]
 Maps = Annotated[NonNegative, "Number of least and of most likely images to draw with surprise maps."]
 Masks = Annotated[Count, "Number of random masks per image of a masked model."]
@@ -74,7 +74,7 @@ def score(
 
 
 Asked = Annotated[
-    DataLike | None, options.Stored, "Images, a file or a folder, of which to find the nearest."
+    PathLike | None, options.Stored, "Images, a file or a folder, of which to find the nearest."
 ]
 Threshold = Annotated[
     Annotated[float, Range(above=0)] | None,
@@ -114,7 +114,7 @@ def neighbors(
     """
     from isopix.analysis.neighbors import nearest_neighbors
     from isopix.pretrained import neighbors as found
-    from isopix.pretrained.images import compared_images, results_folder
+    from isopix.pretrained.images import named_splits, results_folder
     from isopix.pretrained.run import open_run
     from isopix.probing.features import layer_features
 
@@ -124,8 +124,8 @@ def neighbors(
         chosen = default_layer(run, model) if layer is None else layer
 
         read = (chosen, pooled, precision)
-        images = compared_images(loaded, data, split, limit, settings)
-        asked = images if query is None else compared_images(loaded, query, None, None)
+        images = named_splits(loaded, data, split, limit, settings)
+        asked = images if query is None else named_splits(loaded, query, None, None)
         count = min(num_neighbors, max(1, len(images.names) - (query is None)))
         near = nearest_neighbors(
             layer_features(loaded.model, images.dataset, [images.whole], *read),

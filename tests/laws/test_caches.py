@@ -9,14 +9,15 @@ from typing import Any
 import pytest
 import torch
 
-from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
-from isopix.data.sources import files as file_hashes
+from isopix.data.dataset import DataConfig, ImageDataset
+from isopix.data.load import load_dataset
 from isopix.data.splits import Split
 from isopix.probing.config import ProbeConfig
 from isopix.probing.features import FeatureSource, read_splits
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import load_run
 from isopix.runs.pretrain import fit_codec
+from isopix.storage import provenance
 from tests.smoke.conftest import add_photos
 from tests.tiny_runs import pristine, unchecked
 from tests.trained import CPU
@@ -119,11 +120,11 @@ def features(source: FeatureSource, data: ImageDataset, how: str) -> Any:
 def test_a_file_that_was_rewritten_is_read_again_although_its_size_and_modification_time_are_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(file_hashes, "TICK", -(10**12))  # all files are old
+    monkeypatch.setattr(provenance, "TICK", -(10**12))  # all files are old
     file, index = tmp_path / "a", tmp_path / "index"
     found = []
     for content in ("one", "two"):
         file.write_text(content)
         os.utime(file, ns=(10**18, 10**18))
-        found.append(file_hashes.hash_names(tmp_path, ["a"], index))
+        found.append(provenance.hash_tree({"a": file}, index))
     assert found[0] != found[1]

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from isopix.generate.complete import Completions, Prompt, complete_images, completion_steps
+from isopix.generate.complete import Prompt, complete_images, completion_steps
 from isopix.generate.mask import completion_mask, hidden_pixels
 from isopix.generate.results import DEFAULT_PASSES, Passes, SamplingConfig
 from isopix.objectives.base import PretrainModel
@@ -20,20 +20,16 @@ SAMPLING = SamplingConfig(temperature=0.9)
 
 
 def prompt_of(recipe: Recipe, model: PretrainModel, count: int) -> Prompt:
-    images = cases.images(recipe, count)
-    return Prompt(images, completion_mask("random:0.5", model.network.codec, count), 2)
-
-
-def completed(model: PretrainModel, prompt: Prompt, *, seed: int = 0, size: int | None = None) -> Completions:
     passes = DEFAULT_PASSES if model.objective.can_sample else Passes(iterations=3)
-    return complete_images(model, prompt, sampling=SAMPLING, passes=passes, seed=seed, batch_size=size)
+    hidden = completion_mask("random:0.5", model.network.codec, count)
+    return Prompt(cases.images(recipe, count), hidden, 2, SAMPLING, passes)
 
 
 @completing
 def test_only_hidden_positions_change(recipe: Recipe) -> None:
     model = cases.busy_model(recipe)
     network, prompt = model.network, prompt_of(recipe, model, 2)
-    found = completed(model, prompt)
+    found = complete_images(model, prompt)
     read = network.codec.decode(network.codec.encode(prompt.images))
     shown = read if recipe.objective.can_sample else network.visible_pixels(prompt.images)
     assert torch.equal(found.mask, hidden_pixels(prompt.hidden, prompt.images))
@@ -51,23 +47,22 @@ def test_a_completion_is_a_function_of_the_seed_the_image_and_its_number(recipe:
     model = cases.busy_model(recipe)
     model.network.double()  # in which a product of matrices of another size rounds to the same code
     prompt = prompt_of(recipe, model, 3)
-    whole = completed(model, prompt, size=6)
+    whole = complete_images(model, prompt, batch_size=6)
     for size in (1, 2, 5):
-        split = completed(model, prompt, size=size)
+        split = complete_images(model, prompt, batch_size=size)
         assert torch.equal(split.images, whole.images)
         torch.testing.assert_close(split.log_likelihood, whole.log_likelihood)
-    fewer = completed(model, Prompt(prompt.images[:2], prompt.hidden[:2], 1))
+    fewer = complete_images(model, Prompt(prompt.images[:2], prompt.hidden[:2], 1, *prompt[3:]))
     assert torch.equal(fewer.images, whole.images[:2, :1])
-    assert not torch.equal(completed(model, prompt, seed=1).images, whole.images)
+    assert not torch.equal(complete_images(model, prompt._replace(seed=1)).images, whole.images)
 
 
 @completing
 def test_the_last_step_is_the_completion_and_none_shows_what_is_hidden(recipe: Recipe) -> None:
     model = cases.busy_model(recipe)
     prompt = prompt_of(recipe, model, 2)
-    passes = DEFAULT_PASSES if recipe.objective.can_sample else Passes(iterations=3)
-    steps = list(completion_steps(model, prompt, sampling=SAMPLING, passes=passes, seed=0))
-    whole = completed(model, prompt)
+    steps = list(completion_steps(model, prompt))
+    whole = complete_images(model, prompt)
     assert torch.equal(steps[-1].images, whole.images)
     torch.testing.assert_close(steps[-1].log_likelihood, whole.log_likelihood)
     assert not steps[-1].remaining.any()
@@ -84,4 +79,4 @@ def test_what_is_hidden_does_not_matter(recipe: Recipe) -> None:
     prompt = prompt_of(recipe, model, 2)
     pixels = hidden_pixels(prompt.hidden, prompt.images)[:, None]
     changed = prompt._replace(images=torch.where(pixels, 255 - prompt.images, prompt.images))
-    assert torch.equal(completed(model, changed).images, completed(model, prompt).images)
+    assert torch.equal(complete_images(model, changed).images, complete_images(model, prompt).images)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from isopix.core.overrides import override, parse
-from isopix.data.dataset import load_dataset
+from isopix.data.load import load_dataset
 from isopix.finetuning.classifier import FineTuneConfig
 from isopix.recipes import registry
 from isopix.runs.load import load_run

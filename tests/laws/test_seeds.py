@@ -19,7 +19,8 @@ from isopix.core.random import generator
 from isopix.core.registry import kinds
 from isopix.data.augment import PadCropFlip
 from isopix.data.batches import Batches
-from isopix.data.dataset import DataConfig, load_dataset
+from isopix.data.dataset import DataConfig
+from isopix.data.load import load_dataset
 from isopix.data.splits import Split
 from isopix.pretrained.images import sample_of_each
 from tests.golden.values import check_golden
@@ -54,7 +55,7 @@ CALLS = {  # a command, and the seed it is given for all but the choice of image
     f"palette palette.npz --data photos --colors 4 --limit 8 --seed {OPTION}": OPTION,
 }
 OWN = {
-    "data/dataset.py": DATA,
+    "data/load.py": DATA,
     "data/preprocess.py": DATA,
     "data/splits.py": DATA,
     "recipes/recipe.py": TRAIN,
@@ -63,12 +64,11 @@ OWN = {
 ALSO = {
     "data/splits.py sample": 0,  # evaluated images, the same for all runs
     "finetuning/classifier.py classifier": 0,  # weights that are then replaced by saved ones
-    "probing/baselines.py pixels.components": 0,  # a numerical method
     "probing/probe.py probe.vote": 0,  # few labels have one mask, and so no ties
     "runs/visibility.py visibility": 0,  # random codes and weights of a check
     "train/evaluator.py evaluation": TRAIN,  # scores compare with code frequencies of the training
 }
-FIXED = {"probing/baselines.py pixels.components", "runs/visibility.py visibility"}
+FIXED = {"runs/visibility.py visibility"}
 NOT_CALLED = {  # what is fixed for all seeds, and trials, of which a test of the study compares seeds
     *("recipes/cost.py", "objectives/objectives.py", "data/sources/named.py", "pretrained/model.py"),
     *("studies/inductive_bias/figures.py", "studies/inductive_bias/trial.py"),

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from isopix.data.dataset import load_dataset
+from isopix.data.load import load_dataset
 from tests.laws.test_resume import recipe
 from tests.trained import different_weights, logged, train
 

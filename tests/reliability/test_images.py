@@ -15,14 +15,15 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from isopix.data.dataset import DataConfig, load_dataset
+from isopix.data.dataset import DataConfig
 from isopix.data.decode import decode_image
-from isopix.data.preprocess import PreprocessConfig, PreprocessedImage, preprocess
+from isopix.data.load import load_dataset
+from isopix.data.preprocess import PreprocessedImage, preprocess
 from isopix.data.sources.base import SourceSplit
 from tests.peak_memory import peak_memory
 
 FORMATS = ("png", "jpg", "gif", "bmp", "webp", "tiff")
-CONFIG = PreprocessConfig(rows=8, cols=8, resample="area")
+CONFIG = DataConfig(rows=8, cols=8)
 
 
 def valid_image(kind: str) -> bytes:

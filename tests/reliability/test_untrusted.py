@@ -17,7 +17,8 @@ import pytest
 import isopix
 from isopix.codecs.palette_spec import read_palette
 from isopix.core.registry import load_plugin
-from isopix.data.dataset import DataConfig, load_dataset
+from isopix.data.dataset import DataConfig
+from isopix.data.load import load_dataset
 from isopix.data.sources.base import Source, SourceSplit, with_class_names
 from isopix.recipes import registry
 from isopix.runs.resume import folder_of_runs

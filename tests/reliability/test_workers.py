@@ -73,7 +73,8 @@ def test_a_signal_to_the_whole_group_saves_and_leaves_no_process(tmp_path: Path,
 
 FORGETFUL = """
 from isopix.data.batches import Batches
-from isopix.data.dataset import DataConfig, load_dataset
+from isopix.data.dataset import DataConfig
+from isopix.data.load import load_dataset
 data = load_dataset(DataConfig(store="encoded", rows=8, cols=8))
 batches = Batches(data.train, batch_size=4, workers=2)
 print(len(batches.batch(0)[0]))

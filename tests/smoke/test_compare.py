@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from isopix.core.config import from_dict
-from isopix.data.dataset import ImageDataset, load_dataset
+from isopix.data.dataset import ImageDataset
+from isopix.data.load import load_dataset
 from isopix.recipes.recipe import Recipe
 from tests.smoke.conftest import QUICK, Run, done
 

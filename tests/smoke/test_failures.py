@@ -42,11 +42,11 @@ def test_a_second_ctrl_c_prints_the_resume_command(isopix: Run, monkeypatch: pyt
     words = ["--plugin", files[0], "--plugin", files[1], "--logger", "wandb", "--logger", "trackio"]
     answer = isopix("pretrain", "igpt.digits", "--out", "my run", *words)
     refused(answer, message.format("my run", shlex.join(["resume", "my run", *words])), code=130)
-    Path("runs/demo/1/ar").mkdir(parents=True)
-    Path("my run/checkpoints").rename("runs/demo/1/ar/checkpoints")
-    Path("runs/demo/1/ar/recipe.json").touch()
+    Path("runs/demo/ar").mkdir(parents=True)
+    Path("my run/checkpoints").rename("runs/demo/ar/checkpoints")
+    Path("runs/demo/ar/recipe.json").touch()
     monkeypatch.setattr("isopix.verbs.report.train_side_by_side", raising(KeyboardInterrupt()))
-    refused(isopix("demo", "--seed", "0"), message.format("runs/demo/1/ar", "demo --seed 0"), code=130)
+    refused(isopix("demo", "--seed", "0"), message.format("runs/demo/ar", "demo --seed 0"), code=130)
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,11 @@
 """Images that are given as arrays: NumPy archives, and OpenAI's palette indices."""
 
-import io
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from functools import cache
 from math import isqrt, prod
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.lib import format as npy_format
@@ -14,13 +13,13 @@ from numpy.typing import NDArray
 
 from isopix.core.files import regular
 from isopix.core.text import naming
+from isopix.data.dataset import DataConfig
 from isopix.data.decode import MAX_PIXELS
 from isopix.data.sources.base import (
     DATASETS,
     READERS,
     SPLIT_NAMES,
     Reader,
-    ReadOptions,
     Source,
     SourceSplit,
     SplitName,
@@ -29,6 +28,7 @@ from isopix.data.sources.base import (
 )
 from isopix.data.sources.split_names import by_split, split_of, words_of
 from isopix.storage.arrays import read_arrays
+from isopix.storage.cache import file_index
 from isopix.storage.provenance import hash_files, hash_tree
 
 CLASS_NAMES = "class_names"  # an array of an .npz file
@@ -38,16 +38,15 @@ LABELS = {"x": "y", "images": "labels"}  # the word in the name of an array of l
 PALETTES = ("kmeans_centers.npy", "palette.npz")  # OpenAI's, with colors in [-1, 1], and isopix's
 
 ColorTable = NDArray[np.uint8]  # [K 3]
-ArrayFile = tuple[IO[bytes], tuple[tuple[int, ...], bool, np.dtype[Any]]]
 
 
-def read_npz(path: Path, options: ReadOptions) -> Source:
+def read_npz(path: Path, config: DataConfig) -> Source:
     """Read the arrays x_train and y_train, or train_images and train_labels, and so on (`by_split`); or x
     and y; and class_names. Images are uint8 [n H W], [n H W 1], [n H W 3] or [n H W 4], or uint16 [n H W].
     """
     with naming(f"dataset file {path}"), np.load(regular(path), allow_pickle=False) as arrays:
         pairs = _pairs_of_arrays(arrays.files)
-        found = by_split(pairs, path, options.splits)
+        found = by_split(pairs, path, config.splits)
         splits = {
             split: joined([_npz_split(path, each, pairs[each], arrays) for each in found[split]])
             for split in SPLIT_NAMES
@@ -57,7 +56,7 @@ def read_npz(path: Path, options: ReadOptions) -> Source:
     read = {CLASS_NAMES, *(name for own in found.values() for each in own for name in (each, pairs[each]))}
     unread = ", ".join(each for each in arrays.files if each not in read)
     notes = (f"arrays of {path} that are not read: {unread}",) if unread else ()
-    content_hash = hash_files({path.name: path})[path.name]
+    content_hash = hash_files({path.name: path}, file_index())[path.name]
     return with_class_names(Source(path.stem, splits, (), content_hash, notes=notes), classes)
 
 
@@ -74,41 +73,38 @@ def _pairs_of_arrays(names: Sequence[str]) -> dict[str, str]:
 
 def _npz_split(path: Path, name: str, labels_name: str, arrays: Mapping[str, NDArray[Any]]) -> SourceSplit:
     where, labels = f"{path} {name}", arrays.get(labels_name)
-    with _opened(path, name) as (_, (shape, _, dtype)):
-        color = len(shape) == 4 and shape[3] in (3, 4) and dtype == np.uint8
-        gray = len(shape) == 3 or (len(shape) == 4 and shape[3] == 1)
+    shape, dtype = _header(path, name)
+    color = len(shape) == 4 and shape[3] in (3, 4) and dtype == np.uint8
+    gray = len(shape) == 3 or (len(shape) == 4 and shape[3] == 1)
     allowed = f"[n H W] of uint8 or uint16, [n H W 3|4] of uint8, up to {MAX_PIXELS:,} pixels"
     if dtype not in (np.uint8, np.uint16) or not (gray or color) or not 0 < prod(shape[1:3]) <= MAX_PIXELS:
         raise ValueError(f"{name} is {dtype} {list(shape)}; allowed: {allowed}")
     if labels is not None and labels.size != shape[0]:
         raise ValueError(f"{labels_name} is {labels.dtype} {list(labels.shape)}; allowed: [{shape[0]}]")
 
-    def read_range(start: int, stop: int) -> Iterator[NDArray[Any]]:
-        with naming(where), _opened(path, name) as (file, (_, fortran, _)):
-            if fortran:  # the first rows need the last bytes
-                rows = iter(np.load(path, allow_pickle=False)[name][start:stop])
-            else:
-                size = prod(shape[1:]) * dtype.itemsize
-                file.seek(start * size, io.SEEK_CUR)
-                rows = (np.frombuffer(file.read(size), dtype).reshape(shape[1:]) for _ in range(start, stop))
-            for row in rows:
-                yield row[..., 0] if row.shape[2:] == (1,) else row
+    @cache
+    def pixels() -> NDArray[Any]:
+        with naming(where), np.load(path, allow_pickle=False) as loaded:
+            images: NDArray[Any] = loaded[name]
+            return images[..., 0] if shape[3:] == (1,) else images
 
     found = None if labels is None else labels.flatten()
     if found is not None and found.dtype.kind == "S":
         found = np.char.decode(found, "utf-8")
+    read_range = lambda start, stop: iter(pixels()[start:stop])  # noqa: E731
     return SourceSplit(shape[0], read_range, lambda i: f"{where} row {i}", found)
 
 
-@contextmanager
-def _opened(path: Path, name: str) -> Iterator[ArrayFile]:
+def _header(path: Path, name: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Return the shape and the type of an array, which is not read."""
     with zipfile.ZipFile(path) as archive, archive.open(f"{name}.npy") as file:
         is_first = npy_format.read_magic(file) == (1, 0)
         read = npy_format.read_array_header_1_0 if is_first else npy_format.read_array_header_2_0
-        yield file, read(file)
+        shape, _, dtype = read(file)
+        return shape, dtype
 
 
-def read_codes(path: Path, options: ReadOptions) -> Source:
+def read_codes(path: Path, config: DataConfig) -> Source:
     """Return the images that palette indices stand for, as Image GPT's `download.py` writes them: of a folder
     with one dataset, `imagenet_trX.npy`, `_trY`, `_vaX`, `_vaY`, `_teX`, `_teY`, or of a `*_trX.npy` file.
 
@@ -126,8 +122,8 @@ def read_codes(path: Path, options: ReadOptions) -> Source:
         pair = [first.with_name(f"{prefix}_{part}{axis}.npy") for axis in "XY"]
         files |= {f"{part}{axis}": file for axis, file in zip("XY", pair, strict=True) if file.is_file()}
         if f"{part}X" in files:
-            splits[name] = _codes_split(files[f"{part}X"], files.get(f"{part}Y"), table, options)
-    content_hash = hash_tree({**files, "palette": palette})
+            splits[name] = _codes_split(files[f"{part}X"], files.get(f"{part}Y"), table, config)
+    content_hash = hash_tree({**files, "palette": palette}, file_index())
     return with_class_names(Source(prefix, splits, (), content_hash))
 
 
@@ -157,13 +153,13 @@ def _color_table(path: Path) -> ColorTable:
     return np.rint(colors).astype(np.uint8)
 
 
-def _codes_split(file: Path, labels: Path | None, table: ColorTable, options: ReadOptions) -> SourceSplit:
+def _codes_split(file: Path, labels: Path | None, table: ColorTable, config: DataConfig) -> SourceSplit:
     codes = _numbers(file)
     side, dtype = isqrt(prod(codes.shape[1:])), codes.dtype
     if dtype.kind not in "iu" or not codes.size or codes.shape[1:] not in ((side * side,), (side, side)):
         raise ValueError(f"{file} is {dtype} {list(codes.shape)}; allowed: integers [n H*W] of square images")
-    if (side, side) != (options.rows, options.cols):
-        given = f"data.rows {options.rows} and data.cols {options.cols}"
+    if (side, side) != (config.rows, config.cols):
+        given = f"data.rows {config.rows} and data.cols {config.cols}"
         raise ValueError(f"{file} has codes of images of {side} x {side} pixels; {given} must be {side}")
     low, high = int(codes.min()), int(codes.max())
     if low < 0 or high >= len(table):

@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 from isopix.core import choices
 from isopix.core.text import command_line, did_you_mean, normal_form, require_utf8, similar_paths
 from isopix.data.augment import AugmentationSpec
+from isopix.data.dataset import DataConfig
 from isopix.data.decode import RawImage
 from isopix.data.formats import FORMATS, local_formats
-from isopix.data.sources.files import entries_below, hash_names, unread_files
+from isopix.data.sources.files import entries_below, hash_below, unread_files
 from isopix.data.sources.labels import class_keys, label_of
-from isopix.data.sources.split_names import SplitReading, by_split
+from isopix.data.sources.split_names import by_split
 from isopix.storage.provenance import hash_bytes
 
 SplitName = choices.SplitName
@@ -61,30 +62,17 @@ class Source:
     notes: tuple[str, ...] = ()  # what was not read, and how labels were mapped to class indices
 
 
-@dataclass(frozen=True)
-class ReadOptions:
-    """What a reader needs beside the path."""
-
-    rows: int = 32  # pixels of images that have no size: palette codes, and the canvas of translated-digits
-    cols: int = 32
-    placements: int = 6  # of each digit on this canvas
-    index: Path | None = None  # where hashes of files are kept (`hash_names`)
-    splits: SplitReading = "auto"  # whether names say the split (`by_split`)
-    label_column: str | None = None  # of a table, a field of a tar file's .json files, of metadata.csv
-    image_column: str | None = None
-
-
 class Reader(NamedTuple):
     """What reads the files of a format: those that `claims` is true of."""
 
     claims: Callable[[Path], bool]
-    read: Callable[[Path, ReadOptions], Source]
+    read: Callable[[Path, DataConfig], Source]
 
 
 class NamedDataset(NamedTuple):
     """A dataset known by name, and how it is augmented in fine-tuning if the literature agrees on it."""
 
-    read: Callable[[ReadOptions], Source]
+    read: Callable[[DataConfig], Source]
     augment: AugmentationSpec | None = None
 
 
@@ -92,10 +80,11 @@ READERS: dict[str, Reader] = {}  # by their names in `FORMATS`
 DATASETS: dict[str, NamedDataset] = {}
 
 
-def find_reader(source: str, options: ReadOptions) -> Callable[[], Source]:
+def find_reader(config: DataConfig) -> Callable[[], Source]:
     """Return what reads the source with that name, or else at that path; nothing is read before."""
+    source = config.source
     if source in DATASETS:
-        return partial(DATASETS[source].read, options)
+        return partial(DATASETS[source].read, config)
     path = Path(source).expanduser()
     problem, hint = f"no file or folder '{source}' exists, and no dataset has that name", ""
     if (path / "recipe.json").is_file():
@@ -104,7 +93,7 @@ def find_reader(source: str, options: ReadOptions) -> Callable[[], Source]:
         problem = f"{path} is not a dataset"
         for reader in (READERS[name] for name in reversed(FORMATS)):
             if reader.claims(path):
-                return partial(reader.read, path, options)
+                return partial(reader.read, path, config)
     else:
         hint = did_you_mean(source, [*DATASETS, *similar_paths(path)])
     raise ValueError(f"{problem}; {hint}give {local_formats()}, or one of: {', '.join(DATASETS)}")
@@ -118,12 +107,12 @@ def files_below(path: Path, name: re.Pattern[str]) -> list[Path]:
     return sorted(path / each for each in entries if name.fullmatch(each.rpartition("/")[2]))
 
 
-def files_by_split(path: Path, name: re.Pattern[str], options: ReadOptions) -> Files:
+def files_by_split(path: Path, name: re.Pattern[str], config: DataConfig) -> Files:
     """Return a file as the training split, or files below a folder by the split in their paths."""
     if path.is_file():
         return {"train": [path]}
     names = [each.relative_to(path).as_posix() for each in files_below(path, name)]
-    found = by_split(names, path, options.splits)
+    found = by_split(names, path, config.splits)
     return {split: [path / each for each in own] for split, own in found.items()}
 
 
@@ -132,7 +121,7 @@ def source_of_files(
     files: Iterable[Path],
     splits: Mapping[SplitName, SourceSplit],
     classes: Iterable[str],
-    options: ReadOptions,
+    config: DataConfig,
     outside: Iterable[Path] = (),
 ) -> Source:
     """Return the source of splits that were read from files below a path, and from others `outside` of it."""
@@ -141,7 +130,7 @@ def source_of_files(
     notes = unread_files(path, entries_below(path), names) if path.is_dir() else ()
     names += [os.path.relpath(each, root.resolve()) for each in outside]
     title = path.resolve().name if path.is_dir() else path.resolve().stem
-    content_hash = hash_names(root, names, options.index)
+    content_hash = hash_below(root, names)
     return with_class_names(Source(title, splits, (), content_hash, has_columns=True, notes=notes), classes)
 
 

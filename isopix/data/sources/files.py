@@ -1,21 +1,14 @@
-"""The files of a dataset: what lies in its folder, what is not read, and hashes, which are kept, so that only
-files that changed are read again.
-"""
+"""The files of a dataset: what lies in its folder, what is not read, and one hash of them."""
 
 import math
 import os
-import sqlite3
-import stat
-import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, suppress
-from multiprocessing.pool import ThreadPool
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from isopix.core.progress import track
 from isopix.data.decode import PACKAGES, image_suffixes
-from isopix.storage.provenance import hash_digests, hash_file
+from isopix.storage.cache import file_index
+from isopix.storage.provenance import hash_tree
 
 # What systems and programs put into folders, beside hidden files; in lower case.
 SYSTEM_NAMES = {
@@ -23,12 +16,6 @@ SYSTEM_NAMES = {
     *("__macosx", "__pycache__", "thumbs.db", "desktop.ini", "network trash folder", "temporary items"),
     *("dataset_dict.json", "dataset_info.json", "state.json"),  # of the library `datasets`
 }
-# A file that is written twice within one tick of its time stamps looks the same after the second time, so
-# that younger ones are read again. File systems have ticks of up to 2 seconds (FAT).
-TICK = 2 * 10**9  # nanoseconds
-FILES_PER_CHUNK = 64  # read by a thread at a time
-
-Stamp = tuple[int, int, int]  # size, and times of the last change of content and of status in ns
 
 
 def entries_below(folder: Path) -> Iterator[str]:
@@ -74,61 +61,7 @@ def unread_files(folder: Path, entries: Iterable[str], read: Iterable[str]) -> t
     return (f"files of {folder} that are not read: {', '.join(counts)}",) if counts else ()
 
 
-def hash_names(root: Path, names: Sequence[str], index: Path | None = None, limit: float = math.inf) -> str:
-    """Return one hash of the names and contents of files below a folder.
-
-    With a file `index`, only those are read again whose size or times differ, or that had just changed; those
-    of more than `limit` bytes, which nobody reads, are not.
-    """
-    start, paths = time.time_ns(), [f"{root.resolve()}/{name}" for name in names]
-    stamps = list(map(_stamp, paths))
-    digests = _known(index, paths, stamps)
-    unread = [i for i, digest in enumerate(digests) if digest is None]
-    threads = min(32, (os.cpu_count() or 1) + 4)  # hashing frees the GIL, and disks take many requests
-    with track("reading files", len(unread)) as count, ThreadPool(threads) as pool:
-        found = pool.imap(lambda i: hash_file(paths[i], limit), unread, FILES_PER_CHUNK)
-        for done, (i, digest) in enumerate(zip(unread, found, strict=True), start=1):
-            digests[i] = digest
-            count(done)
-    old = [i for i in unread if isinstance(digests[i], bytes) and max(stamps[i][1:]) < start - TICK]
-    _keep(index, [(os.fsencode(paths[i]), *stamps[i], digests[i]) for i in old])
-    hashed = zip(names, digests, strict=True)
-    return hash_digests((name, digest) for name, digest in hashed if digest is not None)
-
-
-def _stamp(path: str) -> Stamp:
-    with suppress(OSError, ValueError):
-        status = os.stat(path)  # noqa: PTH116  a Path for each of millions of files takes longer than the call
-        if stat.S_ISREG(status.st_mode):
-            return status.st_size, status.st_mtime_ns, status.st_ctime_ns
-    return -1, -1, -1
-
-
-def _known(index: Path | None, paths: Sequence[str], stamps: Sequence[Stamp]) -> list[bytes | str | None]:
-    query = "SELECT digest FROM files WHERE path = ? AND size = ? AND modified = ? AND changed = ?"
-    if index is not None and index.exists():
-        with suppress(sqlite3.Error), closing(_open(index)) as table:  # a damaged index is none
-            keys = ((os.fsencode(path), *stamp) for path, stamp in zip(paths, stamps, strict=True))
-            rows = (table.execute(query, key).fetchone() for key in keys)
-            return [row and row[0] for row in rows]
-    return [None] * len(paths)
-
-
-def _keep(index: Path | None, rows: Sequence[tuple[object, ...]]) -> None:
-    if index is None or not rows:
-        return
-    try:
-        index.parent.mkdir(parents=True, exist_ok=True)
-        with closing(_open(index)) as table, table:
-            table.executemany("REPLACE INTO files VALUES (?, ?, ?, ?, ?)", rows)
-    except (OSError, sqlite3.OperationalError):  # read-only, in use or without room
-        pass
-    except sqlite3.DatabaseError:
-        index.unlink(missing_ok=True)
-
-
-def _open(index: Path) -> sqlite3.Connection:
-    table = sqlite3.connect(index)
-    columns = "path BLOB PRIMARY KEY, size INT, modified INT, changed INT, digest BLOB"
-    table.execute(f"CREATE TABLE IF NOT EXISTS files ({columns})")
-    return table
+def hash_below(root: Path, names: Iterable[str], limit: float = math.inf) -> str:
+    """Return one hash of the names and contents of files below a folder (`hash_files`)."""
+    folder = root.resolve()
+    return hash_tree({name: f"{folder}/{name}" for name in names}, file_index(), limit)

@@ -9,18 +9,18 @@ import numpy as np
 
 from isopix.core.files import MAX_BYTES
 from isopix.core.text import normal_form
+from isopix.data.dataset import DataConfig
 from isopix.data.decode import image_suffixes
 from isopix.data.sources.base import (
     READERS,
     SPLIT_NAMES,
     Reader,
-    ReadOptions,
     Source,
     SourceSplit,
     SplitName,
     with_class_names,
 )
-from isopix.data.sources.files import entries_below, hash_names, suffix_of, unread_files
+from isopix.data.sources.files import entries_below, hash_below, suffix_of, unread_files
 from isopix.data.sources.labels import METADATA, read_metadata
 from isopix.data.sources.split_names import READINGS, NamedSplits, by_split, named_split, splits_named
 
@@ -29,23 +29,23 @@ MAX_LISTED = 5  # folders in a note
 Images = dict[str, list[str]]  # by folder, "" or "train/cat/"; or by class, with the one key "" if flat
 
 
-def read_folder(root: Path, options: ReadOptions) -> Source:
+def read_folder(root: Path, config: DataConfig) -> Source:
     """Read images at any depth below class folders, the first of every class, then the second, and so on.
 
     Folders that name splits (`by_split`) may be above or below those of the classes. With a label column in
-    the options, labels are those of `read_metadata`.
+    the config, labels are those of `read_metadata`.
     """
     entries = list(entries_below(root))
     folders = _by_folder(entries)
-    found = by_split(sorted(folders), root, options.splits)
-    if options.splits == "auto" and options.label_column is None:
+    found = by_split(sorted(folders), root, config.splits)
+    if config.splits == "auto" and config.label_column is None:
         _require_one_level(root, found)
     places = _class_folders({split: _class_paths(found, split) for split in found})
     classes = {split: _by_class(root, folders, places[split]) for split in found}
     images = {split: _interleave(classes[split]) for split in SPLIT_NAMES if split in found}
     names = [name for own, _ in images.values() for name in own]
     empty = _empty_folders(entries, names)
-    lost = splits_named(map(named_split, empty)) - {*found} if options.splits != "none" else set()
+    lost = splits_named(map(named_split, empty)) - {*found} if config.splits != "none" else set()
     if lost or not names:
         of = f" of {min(lost)}" if lost else ""
         unread = "".join(f"; {each}" for each in unread_files(root, entries, names))
@@ -53,8 +53,8 @@ def read_folder(root: Path, options: ReadOptions) -> Source:
         raise ValueError(f"folder {root} has no images{of}; allowed suffixes: {suffixes}{unread}")
     metadata = [each for each in entries if each.rpartition("/")[2] == METADATA]
     notes = [f"{each} may hold labels; data.label_column=NAME chooses its column" for each in metadata[:1]]
-    if options.label_column is not None:
-        columns = (options.label_column, options.image_column, options.splits)
+    if config.label_column is not None:
+        columns = (config.label_column, config.image_column, config.splits)
         known = read_metadata(root, metadata, *columns)
         if known and not known.keys() & {*names}:
             raise ValueError(f"{root / metadata[0]} has no path of an image; its first is {min(known)!r}")
@@ -69,17 +69,17 @@ def read_folder(root: Path, options: ReadOptions) -> Source:
             root.resolve().name,
             {split: _folder_split(root, *each) for split, each in images.items()},
             classes=(),
-            content_hash=hash_names(root, names, options.index, MAX_BYTES),
-            has_columns=options.label_column is not None and bool(metadata),
+            content_hash=hash_below(root, names, MAX_BYTES),
+            has_columns=config.label_column is not None and bool(metadata),
             notes=tuple(notes),
         )
     )
 
 
-def read_image(path: Path, options: ReadOptions) -> Source:
+def read_image(path: Path, config: DataConfig) -> Source:
     """Read one image file."""
     split = _folder_split(path.parent, [path.name], [None])
-    content_hash = hash_names(path.parent, [path.name], limit=MAX_BYTES)
+    content_hash = hash_below(path.parent, [path.name], MAX_BYTES)
     return with_class_names(Source(path.name, {"train": split}, (), content_hash))
 
 

@@ -11,7 +11,8 @@ from pyarrow import csv, types
 
 from isopix.core.files import MAX_BYTES, regular
 from isopix.core.text import count_of, naming, normal_form
-from isopix.data.sources.split_names import SPLIT_COLUMNS, SplitReading, require_one_split
+from isopix.data.dataset import SplitReading
+from isopix.data.sources.split_names import SPLIT_COLUMNS, require_one_split
 
 LABEL_NAMES = ("label", "labels", "fine_label", "cls", "class", "target", "category")  # by preference
 MAX_CLASSES = 100_000  # ImageNet-21k has 21,843

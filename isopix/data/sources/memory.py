@@ -88,8 +88,8 @@ def _pixels(given: Tensor | NDArray[Any]) -> NDArray[Any]:
     if values.dtype != np.uint8 or not values.size or not any(channels):
         floats = "; multiply floats from 0 to 1 by 255 and round them" if values.dtype.kind == "f" else ""
         raise ValueError(
-            "expected uint8 images [B 3 H W], [B H W 3], [3 H W], [H W 3] or [H W], PIL images, files, or "
-            f"integer codes [B N Q]; got {given.dtype} of shape {list(values.shape)}{floats}"
+            "expected uint8 images [B 3 H W], [B H W 3], [3 H W], [H W 3] or [H W], PIL images, or files; "
+            f"got {given.dtype} of shape {list(values.shape)}{floats}"
         )
     if values.ndim == 3 and channels[0] and (isinstance(given, Tensor) or not channels[1]):
         values = values.transpose(1, 2, 0)

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from isopix.core.random import generator
 from isopix.core.text import error_line
 from isopix.data.augment import NoAugmentation, PadCropFlip
+from isopix.data.dataset import DataConfig
 from isopix.data.formats import local_formats
 from isopix.data.sources.base import (
     DATASETS,
     DEFAULT_HOLDOUT,
     NamedDataset,
-    ReadOptions,
     Source,
     SourceSplit,
     SplitName,
@@ -29,7 +29,7 @@ SIDE = 8  # pixels of a digit
 TEST, VALIDATION = 450, 150  # digits of translated-digits; the other 1,197 are for training
 
 
-def read_digits(options: ReadOptions) -> Source:
+def read_digits(config: DataConfig) -> Source:
     """Return the 1,797 scans of 8x8 pixels; gray level v of 0..16 becomes round(v * 255 / 16)."""
     pixels, labels = _scans()
     splits: dict[SplitName, SourceSplit] = {"train": _array_split(pixels, labels, "digits")}
@@ -37,9 +37,9 @@ def read_digits(options: ReadOptions) -> Source:
     return with_class_names(Source("digits", splits, (), content_hash, fixed=True))
 
 
-def read_translated_digits(options: ReadOptions) -> Source:
+def read_translated_digits(config: DataConfig) -> Source:
     """Return the digits at random places of a black canvas; a group is the placements of a digit."""
-    rows, cols = options.rows, options.cols
+    rows, cols = config.rows, config.cols
     if min(rows, cols) < SIDE:
         raise ValueError(f"translated-digits has no images of {rows} x {cols} pixels; allowed: 8 x 8 or more")
     pixels, labels = _scans()
@@ -48,7 +48,7 @@ def read_translated_digits(options: ReadOptions) -> Source:
     members: dict[SplitName, NDArray[np.int64]] = {"train": train, "validation": validation, "test": test}
     splits, content = dict[SplitName, SourceSplit](), list[bytes]()
     for name, digits in members.items():
-        times = options.placements if name == "train" else max(1, options.placements // 2)
+        times = config.placements if name == "train" else max(1, config.placements // 2)
         copies = np.tile(digits, times)
         images = _placed(pixels[copies], rows, cols, generator(0, f"placements.{name}"))
         splits[name] = _array_split(images, labels[copies], f"translated-digits {name}", copies)
@@ -80,14 +80,14 @@ def _placed(digits: NDArray[np.uint8], rows: int, cols: int, draw: torch.Generat
 
 
 def read_hub(
-    repository: str, options: ReadOptions, *, test: str = "test", holdout: float = DEFAULT_HOLDOUT
+    repository: str, config: DataConfig, *, test: str = "test", holdout: float = DEFAULT_HOLDOUT
 ) -> Source:
     """Return a dataset of the Hugging Face Hub, which is kept in the cache of `datasets`."""
     name = repository.partition("/")[2]
     words: dict[SplitName, str] = {"train": "train", "test": test}
     files = {split: _download(name, repository, word) for split, word in words.items()}
     tables = {split: list(map(open_arrow, paths)) for split, paths in files.items()}
-    splits, columns = splits_of(tables, options)
+    splits, columns = splits_of(tables, config)
     content_hash = hash_tree({f"{i} {file.name}": file for i, file in enumerate(chain(*files.values()))})
     source = Source(name, splits, (), content_hash, holdout, fixed=True, has_columns=True)
     return with_class_names(source, columns.names)

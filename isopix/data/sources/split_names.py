@@ -4,11 +4,10 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from isopix.core.choices import SplitName
-
-SplitReading = Literal["auto", "names", "none"]
+from isopix.data.dataset import SplitReading
 
 SPLIT_WORDS: dict[str, SplitName] = {
     "train": "train",

@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from isopix.core.files import regular
 from isopix.core.text import naming
+from isopix.data.dataset import DataConfig
 from isopix.data.decode import RawImage
 from isopix.data.sources.base import (
     READERS,
     Files,
     Reader,
-    ReadOptions,
     Source,
     SourceSplit,
     SplitName,
@@ -62,43 +62,43 @@ class Columns(NamedTuple):
     notes: tuple[str, ...]
 
 
-def read_parquet(path: Path, options: ReadOptions) -> Source:
+def read_parquet(path: Path, config: DataConfig) -> Source:
     """Read one file as the training split, or a folder of files by split (see `files_by_split`)."""
-    return _read(path, files_by_split(path, PARQUET_NAME, options), _parquet, options)
+    return _read(path, files_by_split(path, PARQUET_NAME, config), _parquet, config)
 
 
-def read_arrow(path: Path, options: ReadOptions) -> Source:
+def read_arrow(path: Path, config: DataConfig) -> Source:
     """Read one file as the training split, or a folder of `save_to_disk` or of the cache of `datasets`.
 
     Images are {bytes, path}; without bytes they are the file at the path, from the Arrow file's folder on.
     """
     shards = {
         name: [each for folder, own in groupby(files, attrgetter("parent")) for each in _saved(folder) or own]
-        for name, files in files_by_split(path, ARROW_NAME, options).items()
+        for name, files in files_by_split(path, ARROW_NAME, config).items()
     }
-    return _read(path, shards if path.is_dir() else {"train": [path]}, open_arrow, options)
+    return _read(path, shards if path.is_dir() else {"train": [path]}, open_arrow, config)
 
 
-def _read(path: Path, files: Files, opened: Callable[[Path], ColumnTable], options: ReadOptions) -> Source:
+def _read(path: Path, files: Files, opened: Callable[[Path], ColumnTable], config: DataConfig) -> Source:
     tables = {name: list(map(opened, paths)) for name, paths in files.items()}
-    splits, columns = splits_of(tables, options)
+    splits, columns = splits_of(tables, config)
     outside = _outside(chain(*tables.values()), columns.image)
-    source = source_of_files(path, chain(*files.values()), splits, columns.names, options, outside)
+    source = source_of_files(path, chain(*files.values()), splits, columns.names, config, outside)
     return replace(source, notes=(*source.notes, *columns.notes))
 
 
 def splits_of(
-    tables: Mapping[SplitName, Sequence[ColumnTable]], options: ReadOptions
+    tables: Mapping[SplitName, Sequence[ColumnTable]], config: DataConfig
 ) -> tuple[dict[SplitName, SourceSplit], Columns]:
     """Return the splits, and the columns of the first table. Raises ValueError if images are in another."""
-    first = _columns(tables["train"][0], options)
-    for table in chain(*tables.values()) if options.splits == "auto" else ():
+    first = _columns(tables["train"][0], config)
+    for table in chain(*tables.values()) if config.splits == "auto" else ():
         for column in SPLIT_COLUMNS & {*table.schema.names}:
             values = chain(*(each.unique().to_pylist() for each in table.values(column, 0, table.num_rows)))
             require_one_split(f"column '{column}' of {table.path}", values)
     for table in chain(*tables.values()):
         names = _class_names(table, first.label)
-        if _image_column(table, options) != first.image or names not in ((), first.names):
+        if _image_column(table, config) != first.image or names not in ((), first.names):
             raise ValueError(f"{table.path} has other columns or classes than {tables['train'][0].path}")
     return {name: joined([_split(each, first) for each in parts]) for name, parts in tables.items()}, first
 
@@ -131,12 +131,12 @@ def _images(structs: pa.StructArray, table: ColumnTable) -> Iterator[RawImage]:
         yield table.path.parent / path if path else image.as_py() or b""
 
 
-def _columns(table: ColumnTable, options: ReadOptions) -> Columns:
+def _columns(table: ColumnTable, config: DataConfig) -> Columns:
     features = _features(table)
     integers = [field.name for field in table.schema if pa.types.is_integer(field.type)]
     typed = [name for name in integers if features.get(name, {}).get("_type") == "ClassLabel"]
-    label, notes = find_label(str(table.path), table.schema, typed, options.label_column)
-    return Columns(_image_column(table, options), label, _class_names(table, label), notes)
+    label, notes = find_label(str(table.path), table.schema, typed, config.label_column)
+    return Columns(_image_column(table, config), label, _class_names(table, label), notes)
 
 
 def _class_names(table: ColumnTable, column: str | None) -> tuple[str, ...]:
@@ -144,10 +144,10 @@ def _class_names(table: ColumnTable, column: str | None) -> tuple[str, ...]:
     return tuple(classes.values() if isinstance(classes, Mapping) else classes)
 
 
-def _image_column(table: ColumnTable, options: ReadOptions) -> str:
-    """Return the column of images: that of the options, or the first one of {bytes, ...}."""
+def _image_column(table: ColumnTable, config: DataConfig) -> str:
+    """Return the column of images: that of the config, or the first one of {bytes, ...}."""
     images = [each.name for each in table.schema if pa.types.is_struct(each.type) and _has_bytes(each.type)]
-    wanted = options.image_column
+    wanted = config.image_column
     if not images or (wanted and wanted not in images):
         kind = f"column '{wanted}'" if wanted else "column"
         names = ", ".join(table.schema.names[:10])

@@ -16,11 +16,11 @@ import numpy as np
 
 from isopix.core.files import MAX_BYTES, open_file, read_regular, regular
 from isopix.core.text import naming
+from isopix.data.dataset import DataConfig
 from isopix.data.decode import PACKAGES, image_suffixes
 from isopix.data.sources.base import (
     READERS,
     Reader,
-    ReadOptions,
     Source,
     SourceSplit,
     files_below,
@@ -38,13 +38,13 @@ TAR_NAME = re.compile(r"[^.].*\.(tar|tar\.gz|tgz|tar\.bz2|tar\.xz|tar\.zst)", re
 Parts = dict[str, tarfile.TarInfo]  # the files of a sample by what follows the first dot of their names
 
 
-def read_tar(path: Path, options: ReadOptions) -> Source:
+def read_tar(path: Path, config: DataConfig) -> Source:
     """Read one tar file as the training split, or a folder of them by split (see `files_by_split`).
 
     A sample has one image, and a label in a .cls file, or in a .json file by one of `LABEL_NAMES`.
     """
-    files, class_names = files_by_split(path, TAR_NAME, options), path / CLASS_NAMES
-    splits = {name: joined([_shard(each, options) for each in shards]) for name, shards in files.items()}
+    files, class_names = files_by_split(path, TAR_NAME, config), path / CLASS_NAMES
+    splits = {name: joined([_shard(each, config) for each in shards]) for name, shards in files.items()}
     for name, split in splits.items():
         if not split.num_images:
             allowed = " ".join(image_suffixes())
@@ -54,8 +54,8 @@ def read_tar(path: Path, options: ReadOptions) -> Source:
         with naming(f"file {class_names} of class names"):
             classes = read_regular(class_names).decode().splitlines()
     read = chain(*files.values(), [class_names] if classes else [])
-    source = source_of_files(path, read, splits, classes, options)
-    unread = () if source.classes or options.label_column else _unread_labels(files["train"][0])
+    source = source_of_files(path, read, splits, classes, config)
+    unread = () if source.classes or config.label_column else _unread_labels(files["train"][0])
     return replace(source, notes=(*source.notes, *unread))
 
 
@@ -70,19 +70,19 @@ def _unread_labels(path: Path) -> Iterator[str]:
         yield f"no labels are read; folders in tar files, as {key.rpartition('/')[0]}, are none; unpack them"
 
 
-def _shard(path: Path, options: ReadOptions) -> SourceSplit:
+def _shard(path: Path, config: DataConfig) -> SourceSplit:
     names, starts, sizes, labels = list[str](), array("q"), array("q"), list[object]()
     with naming(f"tar file {path}"), _open(path) as archive:
         for key, parts in _samples(archive):
-            image = _image(key, parts, options.image_column)
-            label = _label(archive, parts, options.label_column)
+            image = _image(key, parts, config.image_column)
+            label = _label(archive, parts, config.label_column)
             if image is None and label is None:
                 continue  # a note beside the samples
             names.append(key if image is None else image.name)
             starts.append(0 if image is None else image.offset_data)
             sizes.append(0 if image is None else image.size)
             labels.append(label)
-        if options.splits == "auto":
+        if config.splits == "auto":
             require_one_split("it", {name[: name.rfind("/") + 1] for name in names})
 
     def read_range(start: int, stop: int) -> Iterator[bytes]:

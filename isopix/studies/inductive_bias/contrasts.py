@@ -13,11 +13,12 @@ from functools import partial
 
 import numpy as np
 
-from isopix.core.stats import MIN_POINTS, Z_95, pearson_coefficient, rankdata
+from isopix.core.stats import Z_95, pearson_coefficient, rankdata
 from isopix.studies.claims import Contrast, ErrorSource, Estimate, Noise
 from isopix.studies.inductive_bias.evidence import UNKNOWN, Mean, Read, StudyEvidence, Term
 from isopix.studies.inductive_bias.results import ContrastRecord, Trial, network_name
 
+MIN_POINTS = 5  # below which no correlation is reported
 MAIN_BLOCKS = ("conv", "mixer", "transformer-1")
 NO_SLOPE = "accuracy does not clearly fall with the loss"
 NOT_ABOVE = "no block of these is, averaged over its networks, clearly above its baselines"
@@ -250,6 +251,5 @@ def at_equal_loss(evidence: StudyEvidence, weights: Mapping[str, float]) -> Mean
     images = evidence.mean(architectures, evidence.reading(lambda kind: [kind], weighted)).estimate
     sources = [ErrorSource("kinds", error, freedom)]
     sources += [each for each in (images.sources if images else ()) if each.name == "images"]
-    count = images.images if images else 0
-    estimate = Estimate(float(shares @ mean), tuple(sources), len(seeds), count)
+    estimate = Estimate(float(shares @ mean), tuple(sources), len(seeds))
     return Mean(estimate, tuple((accuracy @ shares).tolist()), {})

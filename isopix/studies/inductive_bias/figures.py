@@ -1,4 +1,4 @@
-"""The paper's seven figures, and those of inductive biases and of claims, from the trials of a study."""
+"""The paper's seven figures, and that of the claims, from the trials of a study."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import mean
@@ -14,13 +14,11 @@ from isopix.analysis.embeddings import (
     fourier_similarity,
     one_hot_similarity,
 )
-from isopix.analysis.inductive_biases import ReceptiveField, uniform_receptive_field
 from isopix.core.random import generator
-from isopix.core.types import Grid
 from isopix.model.positions import Pool
 from isopix.model.stems.pixels import FourierPixelEmbeddingSpec
 from isopix.plots import study, style
-from isopix.plots.biases import ForestRow, Mark, compare_inductive_biases, plot_forest, plot_receptive_fields
+from isopix.plots.biases import ForestRow, Mark, plot_forest
 from isopix.plots.embeddings import plot_level_similarity
 from isopix.plots.images import reconstruction_grid
 from isopix.plots.study import MeanStd, PoolResults, TrialGroup
@@ -34,7 +32,6 @@ from isopix.studies.inductive_bias.trial import TrialSpec
 SIGMAS = (0.1, 0.3, 1.0, 3.0)
 LAYERS_DEPTH = 6  # largest depth whose layers are shown by encoding (the paper's figure 7)
 LAYERS_BLOCKS = ("mixer", "transformer-1", "transformer-1-nopos")
-BIASES = ("translation_error", "permutation_error", "receptive_field_mean")
 AXES = {  # label of the axis of a unit
     "nats": "Difference of loss (nats per masked sub-pixel)",
     "points": "Difference of accuracy (percentage points)",
@@ -75,11 +72,6 @@ class Example(NamedTuple):
         similarity, *numbers = (self.arrays[name].astype(np.float64) for name in LevelSimilarity._fields)
         return LevelSimilarity(similarity, *map(float, numbers))
 
-    @property
-    def receptive_field(self) -> ReceptiveField:
-        fractions = self.arrays["receptive_field"][-1].astype(np.float64)
-        return ReceptiveField(fractions, self.arrays["receptive_field_samples"])
-
 
 def read_examples(done: Sequence[TrialSpec]) -> list[Example]:
     """Return the examples among trials that are done."""
@@ -104,9 +96,6 @@ def study_figures(
         caption = "Figure 5. Cosine similarity of the learned vectors of each pair of levels of red."
         yield PageFigure("figure-5", caption, plot_level_similarity(named), _similarities(named))
     yield from _layers(pools, trials)
-    if shown:
-        yield _biases(shown, trials)
-        yield _receptive_fields(shown)
     if rows := claim_rows(claims):
         caption = "Contrasts of the claims with 95 % intervals, each positive if its claim (letter) is true."
         yield PageFigure("claims", caption, plot_forest(rows), _row_numbers(rows))
@@ -218,29 +207,6 @@ def _encodings() -> Iterator[PageFigure]:
     swept = {f"σ = {sigma:g}": fourier_similarity(sigma * draws) for sigma in SIGMAS}
     caption = "Figure 3. Cosine similarity of Fourier features with the same random frequencies times σ."
     yield PageFigure("figure-3", caption, plot_level_similarity(swept), _similarities(swept))
-
-
-def _biases(networks: Sequence[Example], trials: Sequence[Trial]) -> PageFigure:
-    means, stds = dict[str, list[dict[str, float]]](), dict[str, list[dict[str, float]]]()
-    for each in networks:
-        own = [t.measurements for t in trials if t.architecture == (each.block, "pix2vec", each.depth)]
-        means[each.block], stds[each.block] = [], []
-        for layer in range(each.depth + 1):
-            found = {name: mean_std([measured[name][layer] for measured in own]) for name in BIASES}
-            means[each.block].append({"layer": layer, **{name: value.mean for name, value in found.items()}})
-            stds[each.block].append({name: value.std for name, value in found.items()})
-    rows, cols = ((side + 1) // 2 for side in networks[0].receptive_field.fractions.shape)
-    uniform = uniform_receptive_field(Grid(rows, cols)).mean_distance
-    several = len({trial.seed for trial in trials}) > 1
-    drawn = compare_inductive_biases(means, uniform=uniform, stds=stds if several else None)
-    return PageFigure("biases", "Inductive biases by layer, means over seeds.", drawn, means)
-
-
-def _receptive_fields(networks: Sequence[Example]) -> PageFigure:
-    fields = {each.block: each.receptive_field for each in networks}
-    caption = "Where a change of the center pixel shows after the last block; gray: offsets never sampled."
-    numbers = {block: each.fractions.tolist() for block, each in fields.items()}
-    return PageFigure("receptive_fields", caption, plot_receptive_fields(fields), numbers)
 
 
 def _similarities(named: Mapping[str, LevelSimilarity]) -> dict[str, Any]:

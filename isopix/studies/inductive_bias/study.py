@@ -16,7 +16,7 @@ from isopix.core.progress import announce, track
 from isopix.core.signals import Interrupted, stop_requested
 from isopix.core.slurm import in_slurm
 from isopix.core.text import naming
-from isopix.data.dataset import load_dataset
+from isopix.data.load import load_dataset
 from isopix.probing.methods import LbfgsProbe, RidgeProbe
 from isopix.probing.probe import ProbeMethod, probe_method
 from isopix.recipes import registry

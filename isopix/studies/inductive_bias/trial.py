@@ -2,7 +2,7 @@
 
 import multiprocessing
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from traceback import format_exc
@@ -12,23 +12,22 @@ import numpy as np
 import torch
 
 from isopix.analysis.embeddings import LevelSimilarity, embedding_similarity
-from isopix.analysis.inductive_biases import ReceptiveField, color_error, measure_inductive_biases
+from isopix.analysis.inductive_biases import color_error, measure_inductive_biases
 from isopix.core.config import from_dict, to_dict
 from isopix.core.device import select_device
 from isopix.core.random import generator
 from isopix.core.signals import handle_stop_signals
 from isopix.core.text import naming
 from isopix.core.types import Images
-from isopix.data.dataset import ImageDataset, load_dataset
-from isopix.data.splits import Split
+from isopix.data.dataset import ImageDataset
+from isopix.data.load import load_dataset
 from isopix.generate.complete import Reconstruction, reconstruct_images
-from isopix.model.network import Network
-from isopix.model.positions import Pool, pooled_width
-from isopix.probing.baselines import PixelComponents, raw_pixels
+from isopix.model.positions import Pool
+from isopix.probing.baselines import PixelFeatures
 from isopix.probing.config import ProbeConfig
-from isopix.probing.features import extract_features
+from isopix.probing.features import FeatureSource, read_splits
 from isopix.probing.probe import EvaluatedProbe, ProbeMethod, evaluate_probe, probe_measurement
-from isopix.probing.splits import Features, FeatureSplit, FeatureSplits
+from isopix.probing.results import PIXEL_COMPONENTS, RAW_PIXELS
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import LoadedRun, load_run
 from isopix.runs.results import LRTrial
@@ -185,7 +184,7 @@ PICTURES = ("original", "pixel_mask", "target", "prediction")
 def measure(loaded: LoadedRun, images: Images, example: Path | None = None) -> dict[str, Any]:
     """Return color errors of reconstructions, similarity of levels by channel, and biases by layer.
 
-    The pictures and the last layer's receptive field are written to the file `example`, if one is given.
+    Pictures are written to the file `example`, if one is given.
     """
     seed = loaded.recipe.train.seed
     found = _reconstruct(loaded, images[:RECONSTRUCTION_IMAGES], seed)
@@ -194,7 +193,7 @@ def measure(loaded: LoadedRun, images: Images, example: Path | None = None) -> d
     biases = measure_inductive_biases(loaded.network, images[:BIAS_IMAGES], generator(seed, "biases"))
     if example is not None:
         pictures = _reconstruct(loaded, images[:EXAMPLE_IMAGES], seed)
-        _write_example(example, pictures, encodings[0], biases.receptive_field[-1])
+        _write_example(example, pictures, encodings[0])
     return {
         "color_error": {
             "mean_absolute": error.mean_absolute,
@@ -212,60 +211,37 @@ def measure(loaded: LoadedRun, images: Images, example: Path | None = None) -> d
     }
 
 
-def _write_example(path: Path, found: Reconstruction, red: LevelSimilarity, field: ReceptiveField) -> None:
-    assert field.samples is not None, "it was measured"
+def _write_example(path: Path, found: Reconstruction, red: LevelSimilarity) -> None:
     arrays = {
         **{name: getattr(found, name).numpy() for name in PICTURES},
         "exact": found.accuracy,
         **red._replace(similarity=red.similarity.astype(np.float16))._asdict(),
-        "receptive_field": field.fractions[None].astype(np.float32),
-        "receptive_field_samples": field.samples,
     }
     replace_file(path, npz_bytes({name: np.asarray(each) for name, each in arrays.items()}))
 
 
 def probe_pools(loaded: LoadedRun, data: ImageDataset, method: ProbeMethod) -> dict[Pool, PoolProbes]:
     """Probe every layer under each pool, the untrained network, all pixels, and their components."""
-    recipe, device = loaded.recipe, loaded.network.device
-    precision = recipe.train.precision_on(device)
-    widths = [pooled_width(pool, recipe.grid, recipe.model.width) for pool in STUDY_POOLS]
+    device, found = loaded.network.device, dict[Pool, PoolProbes]()
+    precision = loaded.recipe.train.precision_on(device)
 
-    def read(network: Network) -> FeatureSplits:
-        return _splits(
-            data, lambda images: extract_features(network, images, pool=STUDY_POOLS, precision=precision)
-        )
+    def probe(name: str, source: FeatureSource) -> EvaluatedProbe:
+        return evaluate_probe(read_splits(name, source, data), method, ProbeConfig(), device=device)
 
-    def probe(splits: FeatureSplits) -> EvaluatedProbe:
-        return evaluate_probe(splits, method, ProbeConfig(), device=device)
-
-    def probe_pool(together: FeatureSplits, pool: int) -> EvaluatedProbe:
-        return probe(together.map(lambda split: split.map(lambda each: torch.split(each, widths, -1)[pool])))
-
-    def probe_components(fitted: PixelComponents) -> ProbedLayers:
-        return _probed_layers(probe(_splits(data, lambda images: fitted.project(raw_pixels(images)))))
-
-    trained = read(loaded.network)
-    untrained = read(recipe.build(loaded.network.codec).to(device).eval())
-    pixels, found = _probed_layers(probe(_splits(data, raw_pixels))), dict[Pool, PoolProbes]()
-    for index, pool in enumerate(STUDY_POOLS):
-        network = probe_pool(trained, index)
-        components = PixelComponents.fit(data.train.images, widths[index])
+    pixels = _probed_layers(probe(RAW_PIXELS, PixelFeatures()))
+    for pool in STUDY_POOLS:
+        sources = loaded.feature_sources(data, ProbeConfig(pool=pool), precision)
+        del sources[RAW_PIXELS]  # the same under each pool
+        probed = {name: probe(name, source) for name, source in sources.items()}
+        network, components = probed["trained"], probed.get(PIXEL_COMPONENTS)
         found[pool] = PoolProbes(
             network=_probed_layers(network, keep_all=True),
-            untrained=_probed_layers(probe_pool(untrained, index)),
+            untrained=_probed_layers(probed["untrained"]),
             raw_pixels=pixels,
-            pixel_components=None if components is None else probe_components(components),
+            pixel_components=None if components is None else _probed_layers(components),
             majority=network.result.majority_accuracy,
         )
     return found
-
-
-def _splits(data: ImageDataset, read: Callable[[Images], Features]) -> FeatureSplits:
-    def features(split: Split) -> FeatureSplit:
-        assert split.labels is not None, "a study requires labels"
-        return FeatureSplit(read(split.images[:]), split.labels, split.groups)
-
-    return FeatureSplits(features(data.train), features(data.validation), features(data.test))
 
 
 def _probed_layers(probed: EvaluatedProbe, *, keep_all: bool = False) -> ProbedLayers:

@@ -1,6 +1,5 @@
 """Components are scikit-learn's, similarities their closed forms; layout scores tell rows from sequences."""
 
-import itertools
 import math
 from statistics import fmean
 
@@ -195,13 +194,6 @@ def table(kind: str, grid: Grid = GRID) -> torch.Tensor:
     return torch.randn(grid.positions, 64, generator=generator(0, "test.table"), dtype=torch.float64)
 
 
-def smooth(count: int, draw: str) -> torch.Tensor:
-    """Random vectors that change slowly."""
-    index = torch.arange(count).double()
-    random = torch.randn(count, 256, generator=generator(0, draw), dtype=torch.float64)
-    return torch.exp(-((index[:, None] - index) ** 2) / 8) @ random
-
-
 @pytest.mark.parametrize("kind", ["rows_and_columns", "smooth_sequence", "random"])
 def test_scores_are_partial_rank_correlations(kind: str) -> None:
     """Against SciPy's ranks and a regression on an indicator of each distance by least squares."""
@@ -224,45 +216,6 @@ def test_scores_are_partial_rank_correlations(kind: str) -> None:
     assert found.partial_2d == pytest.approx(given(abs(one - other), near), abs=1e-9)
     if kind != "rows_and_columns":  # there it is 0 / 0
         assert found.partial_raster == pytest.approx(given(100 * down + right, order), abs=1e-9)
-    assert found.plain_raster == pytest.approx(stats.spearmanr(ranks, order)[0], abs=1e-9)
-
-
-def smooth_sum(grid: Grid, scales: torch.Tensor, draw: str) -> torch.Tensor:
-    """A sum of a smooth random curve of rows and one of columns, with directions of different sizes."""
-    place = torch.arange(grid.positions)
-    rows, cols = (smooth(side, f"{draw}{axis}")[:, : len(scales)] * scales for axis, side in enumerate(grid))
-    return rows[place // grid.cols] + cols[place % grid.cols]
-
-
-def raster_range(given: torch.Tensor, grid: Grid, draws: int = 39) -> positions.RasterRange:
-    return positions.raster_range(given, grid, generator(0, "test.range"), draws)
-
-
-@pytest.mark.parametrize("grid", [Grid(4, 4), Grid(8, 8)], ids=str)
-def test_scores_of_smooth_sequences_are_outside_the_range(grid: Grid) -> None:
-    place = torch.arange(grid.positions)
-    near = torch.exp(-((place[:, None] - place) ** 2) / (2 * grid.cols**2)).double()
-    found = 0
-    for draw in range(10):
-        random = torch.randn(grid.positions, 64, generator=generator(draw, "walk"), dtype=torch.float64)
-        found += raster_range(near @ random, grid).outside
-    assert found >= 9
-
-
-def test_draws_multiply_column_means_by_the_signs_of_each_component() -> None:
-    """Against all eight signs of a table in three dimensions, each in about 12 of 99 draws."""
-    grid = Grid(4, 5)
-    given = smooth_sum(grid, torch.tensor([1.0, 0.8, 0.6]), "eight") + 0.1 * table("random", grid)[:, :3]
-    centered = given.numpy() - given.numpy().mean(0)
-    axes = np.linalg.eigh(centered.T @ centered)[1]
-    rows = np.repeat(centered.reshape(4, 5, 3).mean(1), 5, 0)
-    cols = np.tile(centered.reshape(4, 5, 3).mean(0), (4, 1))
-    scores = []
-    for signs in itertools.product([-1, 1], repeat=3):
-        drawn = torch.from_numpy(given.numpy().mean(0) + rows + cols @ axes @ np.diag(signs) @ axes.T)
-        scores.append(abs(positions.layout_scores(positions.position_similarity(drawn), grid).partial_raster))
-    assert max(scores) > scores[-1] + 0.01
-    assert raster_range(given, grid, 99).limit == pytest.approx(max(scores))
 
 
 def test_maps_are_rows_of_the_similarity_matrix() -> None:

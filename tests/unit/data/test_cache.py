@@ -7,6 +7,7 @@ from collections import namedtuple
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import PIL
@@ -14,8 +15,10 @@ import pytest
 import torch
 
 from isopix.data import cache
-from isopix.data.cache import CachedSource, StoreChoice, cached_source
-from isopix.data.preprocess import PreprocessConfig, preprocess
+from isopix.data.augment import InceptionCrop, NoAugmentation
+from isopix.data.cache import CachedSource, cached_source
+from isopix.data.dataset import DataConfig, StoreChoice
+from isopix.data.preprocess import preprocess
 from isopix.data.sources.base import Source, SourceSplit
 from tests.unit.data.refusal import refusal
 from tests.unit.data.shards import encoded
@@ -33,10 +36,10 @@ def _source(content_hash: str = "one", name: str = "picture") -> Source:
 
 
 def _cached(
-    folder: Path, source: Source | None = None, store: StoreChoice = "pixels", **changes: int | str | None
+    folder: Path, source: Source | None = None, store: StoreChoice = "pixels", **changes: Any
 ) -> CachedSource:
-    config = PreprocessConfig(rows=4, cols=8, resample="area", full_side=4)
-    return cached_source(source or _source(), {"train": replace(config, **changes)}, folder, store)
+    config = DataConfig(rows=4, cols=8, augment=InceptionCrop(min_area=1.0), store=store)
+    return cached_source(source or _source(), replace(config, **changes), folder)
 
 
 @pytest.fixture
@@ -73,7 +76,7 @@ def test_the_key_depends_on_content_whole_images_store_and_pillow(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = [_cached(tmp_path), _cached(tmp_path, store="encoded"), _cached(tmp_path, _source("two"))]
-    found.append(_cached(tmp_path, full_side=None))
+    found.append(_cached(tmp_path, augment=NoAugmentation()))
     monkeypatch.setattr(PIL, "__version__", "0.0")
     found.append(_cached(tmp_path))
     assert len({each.key for each in found}) == len(found)
@@ -121,12 +124,12 @@ def test_a_cache_that_cannot_be_written_ends_in_one_line(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("least", "free", "expected"), [(100, 1200, True), (100, 10**9, False), (600, 1200, False)]
+    ("least", "free", "expected"), [(200, 2400, True), (200, 10**9, False), (1200, 2400, False)]
 )
 def test_auto_encodes_what_is_large_and_takes_much_of_the_free_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, least: int, free: int, expected: bool
 ) -> None:
-    """Four images of 3 x (4 x 8 + 4 x 4) = 144 bytes."""
+    """Four images of 3 x (4 x 8 + 8 x 8) = 288 bytes."""
     assert (cache.MIN_ENCODED, cache.MAX_DISK_FRACTION) == (4 * 2**30, 0.25), "as documented"
     monkeypatch.setattr(cache, "MIN_ENCODED", least)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(free))

@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from isopix.data import copies, dataset
+from isopix.data import copies
+from isopix.data import load as loading
 from isopix.data.copies import near_duplicates
 from isopix.data.measurement import measurement_of
 from isopix.data.splits import Split
@@ -66,7 +67,7 @@ def test_a_drawn_split_has_no_image_of_an_own_one(tmp_path: Path) -> None:
 
 def test_published_datasets_stay_as_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = archive(tmp_path, train=[*range(10)], test=[1, 2, 11])
-    monkeypatch.setattr(dataset, "open_source", lambda config, cache: lambda: replace(read(path), fixed=True))
+    monkeypatch.setattr(loading, "open_source", lambda config: lambda: replace(read(path), fixed=True))
     data = load(path, holdout=0.0)
     assert members(data.test) == [1, 2, 11]
     assert (data.notes, data.left_out) == ((), {})

@@ -1,7 +1,6 @@
 """From settings to splits: held-out images, limits, few labels, unreadable files, names and known sources."""
 
 import csv
-from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -12,7 +11,8 @@ import torch
 
 from isopix.core.overrides import override
 from isopix.core.random import generator
-from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
+from isopix.data.dataset import DataConfig, ImageDataset
+from isopix.data.load import load_dataset
 from isopix.data.sources.base import is_known_source, remember_source, require_known_source
 from isopix.data.splits import balanced_subset, count_or_fraction
 from isopix.data.survey import image_names
@@ -119,7 +119,6 @@ def test_up_to_one_per_cent_of_bad_files_are_skipped_and_listed(photos: Path) ->
 def test_names_of_images_of_a_source_that_changed_are_refused(photos: Path) -> None:
     images = load(photos)
     config = DataConfig(source=str(photos), rows=8, cols=8)
-    assert image_names(config, replace(images.test, rows=None)) == [""] * len(images.test)
     for path in sorted(photos.iterdir())[60:]:
         path.unlink()
     assert refusal(image_names, config, images.train).endswith("has changed: it has fewer images than it had")

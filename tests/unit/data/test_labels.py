@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from isopix.data.sources.base import ReadOptions, Source, find_reader
+from isopix.data.dataset import DataConfig
+from isopix.data.sources.base import Source, find_reader
 from tests.unit.data.conftest import Draw
 from tests.unit.data.refusal import refusal
 from tests.unit.data.shards import encoded, table_of, write_tar
@@ -50,7 +51,7 @@ WRITERS: dict[str, Callable[[Path, Fields], Path]] = {"Parquet": _parquet, "tar"
 
 
 def read(path: Path, label: str | None = None, image: str | None = None) -> Source:
-    return find_reader(str(path), ReadOptions(label_column=label, image_column=image))()
+    return find_reader(DataConfig(source=str(path), label_column=label, image_column=image))()
 
 
 # The column that is named, labels, classes, and what is said of a table.
@@ -145,7 +146,7 @@ def test_splits_of_rows_and_inside_of_tar_files_are_refused_or_one(tmp_path: Pat
     path = write_tar(tmp_path / "a.tar", folders) if kind == "tar" else WRITERS[kind](tmp_path, rows)
     column = "pet" if kind == "CSV" else None
     assert "has the splits test and train; allowed: data.splits=none" in refusal(read, path, column)
-    source = find_reader(str(path), ReadOptions(splits="none", label_column=column))()
+    source = find_reader(DataConfig(source=str(path), splits="none", label_column=column))()
     assert source.splits["train"].num_images == 4
     assert kind != "tar" or "folders in tar files, as a-train, are none; unpack them" in source.notes[0]
 

@@ -11,7 +11,8 @@ import pytest
 from PIL import Image
 
 from isopix.data import decode
-from isopix.data.dataset import DataConfig, load_dataset
+from isopix.data.dataset import DataConfig
+from isopix.data.load import load_dataset
 from isopix.data.sources.base import Source
 from isopix.data.sources.files import SYSTEM_NAMES
 from isopix.verbs.data import data_show

@@ -11,7 +11,8 @@ from PIL import Image
 from torch.utils.data import Dataset, TensorDataset
 
 import isopix
-from isopix.data.dataset import DataConfig, load_dataset
+from isopix.data.dataset import DataConfig
+from isopix.data.load import load_dataset
 from isopix.data.sources.memory import store_images
 from tests.tiny_runs import CPU, TINY
 from tests.unit.data.refusal import refusal

@@ -12,13 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+from isopix.data.dataset import DataConfig
 from isopix.data.preprocess import (
     IMAGES_PER_CHUNK,
     CropPosition,
-    PreprocessConfig,
     PreprocessedImage,
     crop_box,
     map_images,
+    min_side,
     preprocess,
     resize,
     resize_shorter_side,
@@ -28,17 +29,17 @@ from isopix.data.sources.base import SourceSplit
 from isopix.storage import provenance
 from tests.unit.data.shards import encoded
 
-HOW = PreprocessConfig(rows=8, cols=8, resample="area")
+HOW = DataConfig(rows=8, cols=8)
 SIDES = st.integers(1, 300)
 PLACES = st.none() | st.builds(CropPosition, st.floats(0, 0.999), st.floats(0, 0.999))
 
 
-def _results(images: list[bytes], how: PreprocessConfig = HOW) -> list[PreprocessedImage | str]:
+def _results(images: list[bytes], how: DataConfig = HOW) -> list[PreprocessedImage | str]:
     split = SourceSplit(len(images), lambda start, stop: iter(images[start:stop]), str, None)
     return list(preprocess(split, how))
 
 
-def _pixels(images: list[bytes], how: PreprocessConfig = HOW) -> list[bytes]:
+def _pixels(images: list[bytes], how: DataConfig = HOW) -> list[bytes]:
     return [each.image.tobytes() for each in _results(images, how) if isinstance(each, PreprocessedImage)]
 
 
@@ -70,8 +71,8 @@ def test_a_bad_image_gives_its_reason_in_its_place() -> None:
 
 def test_a_jpeg_is_decoded_in_full_before_it_is_squashed_and_larger_for_smaller_crops() -> None:
     for crop in ("squash", "resized_center"):
-        assert replace(HOW, crop=crop).min_side > 10**9
-    assert (HOW.min_side, replace(HOW, crop_fraction=0.25).min_side) == (16, 64)
+        assert min_side(replace(HOW, crop=crop), None) > 10**9
+    assert (min_side(HOW, None), min_side(replace(HOW, crop_fraction=0.25), None)) == (16, 64)
 
 
 def _noise(width: int, height: int) -> Image.Image:

@@ -9,10 +9,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from isopix.data.dataset import DataConfig
 from isopix.data.decode import RawImage, decode_image, read_content
-from isopix.data.sources import files as file_hashes
 from isopix.data.sources.base import (
-    ReadOptions,
     Source,
     SourceSplit,
     SplitName,
@@ -21,6 +20,7 @@ from isopix.data.sources.base import (
     with_class_names,
 )
 from isopix.data.sources.labels import MAX_CLASSES
+from isopix.storage import provenance
 from isopix.storage.provenance import hash_tree
 from tests.unit.data.refusal import refusal
 from tests.unit.data.shards import png, save_to_disk, table_of, write_arrow, write_tar
@@ -95,8 +95,8 @@ SOURCES: Mapping[str, Callable[[Path], Path]] = {
 }
 
 
-def read(path: Path | str, index: Path | None = None) -> Source:
-    return find_reader(str(path), ReadOptions(8, 8, 2, index))()
+def read(path: Path | str) -> Source:
+    return find_reader(DataConfig(source=str(path), rows=8, cols=8, placements=2))()
 
 
 def train(path: Path) -> SourceSplit:
@@ -129,16 +129,16 @@ def test_all_sources_give_the_same_images_and_labels_from_any_image_on(tmp_path:
 def test_the_hash_follows_the_content_and_not_the_time(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(file_hashes, "TICK", 0)
-    root, index = tmp_path / "set", tmp_path / "index"
+    monkeypatch.setattr(provenance, "TICK", 0)
+    root = tmp_path / "set"
     root.mkdir()
     path = SOURCES[name](root)
     first = read(path).content_hash
-    assert first == read(path, index).content_hash == read(path, index).content_hash
+    assert first == read(path).content_hash == read(path).content_hash
     PIXELS[7] ^= 1
     try:
         SOURCES[name](root)
-        changed = {read(path).content_hash, read(path, index).content_hash}
+        changed = {read(path).content_hash}
         assert len(changed) == 1 or name == "compressed npz"
         assert first not in changed or name == "codes"
     finally:
@@ -146,8 +146,8 @@ def test_the_hash_follows_the_content_and_not_the_time(
 
 
 def test_every_digit_is_in_one_split_of_translated_digits_and_unchanged() -> None:
-    source = find_reader("translated-digits", ReadOptions(11, 9, 4))()
-    digits = find_reader("digits", ReadOptions())().splits["train"]
+    source = find_reader(DataConfig(source="translated-digits", rows=11, cols=9, placements=4))()
+    digits = find_reader(DataConfig(source="digits"))().splits["train"]
     scans, seen = list(digits.images()), set[int]()
     sizes = {name: split.num_images for name, split in source.splits.items()}
     assert sizes == {"train": 4 * 1197, "validation": 2 * 150, "test": 2 * 450}
@@ -161,7 +161,8 @@ def test_every_digit_is_in_one_split_of_translated_digits_and_unchanged() -> Non
             assert np.asarray(image).sum() == np.asarray(scans[group]).sum()
             assert max(np.ptp(y), np.ptp(x)) < 8
     assert len(seen) == 1797
-    assert "no images of 7 x 9" in refusal(find_reader("translated-digits", ReadOptions(7, 9)))
+    small = DataConfig(source="translated-digits", rows=7, cols=9)
+    assert "no images of 7 x 9" in refusal(find_reader(small))
 
 
 # Labels of any size become contiguous classes.
@@ -202,23 +203,22 @@ def test_labels_that_cannot_be_classes_are_left_out_with_a_note() -> None:
 def test_only_files_that_changed_are_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also after the index was damaged; the hash is that of the tree, which needs no index."""
     root, index = tmp_path / "set", tmp_path / "files.sqlite"
-    read, opened = file_hashes.hash_file, list[str]()
-    monkeypatch.setattr(
-        file_hashes, "hash_file", lambda path, _: opened.append(Path(path).name) or read(path)
-    )
+    read, opened = provenance.hash_file, list[str]()
+    monkeypatch.setattr(provenance, "hash_file", lambda path, _: opened.append(Path(path).name) or read(path))
 
     def files_read(*names: str) -> list[str]:
+        expected = hash_tree(files := {name: root / name for name in names})
         opened.clear()
-        assert file_hashes.hash_names(root, names, index) == hash_tree({name: root / name for name in names})
+        assert hash_tree(files, index) == expected
         return sorted(opened)
 
     names = ["a.png", "b/c.png", os.fsdecode(b"d\xff.png")]
     (root / "b").mkdir(parents=True)
     for i, name in enumerate(names):
         (root / name).write_text(str(i))
-    monkeypatch.setattr(file_hashes, "TICK", 10**12)
+    monkeypatch.setattr(provenance, "TICK", 10**12)
     assert [len(files_read(*names)) for _ in range(2)] == [3, 3], "they have just changed"
-    monkeypatch.setattr(file_hashes, "TICK", -(10**12))
+    monkeypatch.setattr(provenance, "TICK", -(10**12))
     for content in (b"", b"SQLite format 3\0 damaged"):
         index.write_bytes(content)
         assert [len(files_read(*names)) for _ in range(4)][3] == 0

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from isopix.data.sources.base import ReadOptions, Source, find_reader
-from isopix.data.sources.split_names import SplitReading
+from isopix.data.dataset import DataConfig, SplitReading
+from isopix.data.sources.base import Source, find_reader
 from isopix.verbs.data import data_show
 from tests.unit.data.refusal import refusal
 from tests.unit.data.shards import encoded, table, write_arrow, write_tar
@@ -21,7 +21,7 @@ Sizes = dict[str, int]
 
 
 def _read(path: Path, splits: SplitReading = "auto") -> Source:
-    return find_reader(str(path), ReadOptions(splits=splits))()
+    return find_reader(DataConfig(source=str(path), splits=splits))()
 
 
 def _sizes(source: Source) -> Sizes:

@@ -12,10 +12,10 @@ from PIL import Image, features
 
 from isopix.core.types import StoredImages, image_batches
 from isopix.data import store
-from isopix.data.augment import ScaleCrop
+from isopix.data.augment import InceptionCrop, ScaleCrop
 from isopix.data.cache import cached_source
-from isopix.data.dataset import DataConfig, load_dataset
-from isopix.data.preprocess import PreprocessConfig
+from isopix.data.dataset import DataConfig
+from isopix.data.load import load_dataset
 from isopix.data.sources.base import Source, SourceSplit
 from isopix.data.splits import Split
 from isopix.data.store import FileImages, encode_pixels
@@ -30,12 +30,12 @@ INDICES = [slice(None), slice(2, 100, 3), slice(4, 4), slice(-3, None), torch.te
 def cached(folder: Path, name: str) -> Split:
     """The pictures in a store, at 6x8 and with whole ones; `mapped` are pixels of a large file."""
     split = SourceSplit(COUNT, lambda start, stop: iter(PICTURES[start:stop]), str, np.arange(COUNT))
-    config = PreprocessConfig(rows=6, cols=8, resample="area", full_side=14)
     choice = "encoded" if name == "encoded" else "pixels"
+    config = DataConfig(rows=6, cols=8, augment=InceptionCrop(min_area=(8 / 14) ** 2), store=choice)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(store, "COPIED_BYTES", 0 if name == "mapped" else 2**30)
         source = Source("noise", {"train": split}, (), "hash")
-        found = cached_source(source, {"train": config}, folder, choice)
+        found = cached_source(source, config, folder)
     return found.splits["train"]
 
 

@@ -52,7 +52,7 @@ def test_what_was_planted_is_found(folder: Path) -> None:
     assert found.survey.sizes[20, 50] == 1  # upright
     assert sum(found.survey.sizes.values()) == 22
     assert found.sizes.width == (20, 42, 90)
-    assert {each.format: each.images for each in found.formats} == {"PNG": 20, "JPEG": 2}
+    assert found.formats == {"PNG RGB": 20, "JPEG RGB": 2}
 
     def groups(kind: str) -> list[set[tuple[str, str]]]:
         first = found.duplicates[kind].first_groups

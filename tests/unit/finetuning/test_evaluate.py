@@ -8,7 +8,8 @@ import pytest
 import torch
 from sklearn.metrics import confusion_matrix, log_loss, top_k_accuracy_score
 
-from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
+from isopix.data.dataset import DataConfig, ImageDataset
+from isopix.data.load import load_dataset
 from isopix.finetuning import evaluate as evaluating
 from isopix.probing.features import draw_masks
 from isopix.runs.start import prepare_finetune

@@ -93,8 +93,8 @@ def known_nearby(place: int, hidden: set[int]) -> int:
 
 def chi_square(model: PretrainModel, expected: Probabilities, hidden: Tensor, passes: Passes) -> float:
     """Of DRAWS completions of one image, against the expected frequencies."""
-    prompt = Prompt(image(model), hidden, DRAWS)
-    found = complete_images(model, prompt, sampling=SamplingConfig(), passes=passes, seed=1, batch_size=DRAWS)
+    prompt = Prompt(image(model), hidden, DRAWS, passes=passes, seed=1)
+    found = complete_images(model, prompt, batch_size=DRAWS)
     codes = model.network.codec.encode(found.images[0])[..., 0].tolist()
     counts = Counter(map(tuple, codes))
     assert set(counts) <= set(expected)
@@ -118,15 +118,15 @@ def test_completions_that_no_memory_holds_are_refused(monkeypatch: pytest.Monkey
     model = tiny(Autoregressive())
     monkeypatch.setattr(device, "total_memory", lambda where: 5 * 2 * image(model).numel())
     with pytest.raises(ValueError, match="not enough memory for 6 images; sample fewer; 5 fit"):
-        complete_images(model, Prompt(image(model), hiding(0, 2), 6), sampling=SamplingConfig())
+        complete_images(model, Prompt(image(model), hiding(0, 2), 6))
 
 
 def test_the_log_likelihood_of_an_autoregressive_completion_is_a_sum_over_hidden_positions() -> None:
     """By a full forward pass in float64, at temperature 1, whatever it was sampled with."""
     model = tiny(Autoregressive())
     model.network.double()
-    prompt = Prompt(image(model), hiding(0, 2), 5)
-    found = complete_images(model, prompt, sampling=SamplingConfig(temperature=3.0, top_k=2))
+    sampling = SamplingConfig(temperature=3.0, top_k=2)
+    found = complete_images(model, Prompt(image(model), hiding(0, 2), 5, sampling))
     assert found.likelihood == "raster"
     for picture, nats in zip(found.images[0], found.log_likelihood[0], strict=True):
         codes = tuple(model.network.codec.encode(picture[None])[0, :, 0].tolist())
@@ -138,8 +138,7 @@ def test_the_log_likelihood_of_an_autoregressive_completion_is_a_sum_over_hidden
 def steps_of(
     model: PretrainModel, each: int, sampling: SamplingConfig, passes: Passes
 ) -> Iterator[PartialCompletions]:
-    prompt = Prompt(image(model), hiding(0, 2, 3), each)
-    return completion_steps(model, prompt, sampling=sampling, passes=passes)
+    return completion_steps(model, Prompt(image(model), hiding(0, 2, 3), each, sampling, passes))
 
 
 @pytest.mark.parametrize("order", get_args(Order))

@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from torch import Tensor
 
 from isopix.interop.imagegpt import read_imagegpt
 from isopix.interop.imported_model import convert_tensors, import_run
-from isopix.interop.name_tables import Naming, TensorReport, renamed
+from isopix.interop.name_tables import Naming, with_class_position
 from isopix.interop.weights import WeightFiles
 from isopix.runs.load import load_run
 from isopix.storage import checkpoint
@@ -142,22 +141,19 @@ def test_no_pickle_is_executed(source: Path, tmp_path: Path, kind: str, layout: 
     assert canary.exists(), "the payload does nothing where pickles are trusted"
 
 
-def converted(tensor: Tensor) -> tuple[Tensor, TensorReport]:
-    stored = WeightFiles({"source": tuple(tensor.shape)}, lambda name: tensor)
-    tensors, reports = convert_tensors(
-        stored, Naming("theirs", ""), [renamed("source", "target")], {"target": torch.empty(tensor.shape)}
-    )
-    return tensors["target"], *reports
-
-
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
-def test_only_rounding_to_float32_is_reported(dtype: torch.dtype) -> None:
-    given = torch.tensor([1.5, -2.0, 0.1]).to(dtype).float().to(dtype)
-    tensor, report = converted(given)
-    assert tensor.dtype == torch.float32
-    assert torch.equal(tensor.to(dtype), given)
-    assert report == TensorReport("source", ("target",))
-    assert converted(torch.tensor([0.1], dtype=torch.float64))[1].rounded == "float64"
+def test_tensors_become_float32_before_they_are_summed(dtype: torch.dtype) -> None:
+    token, table = torch.ones(1, 1, 1, dtype=dtype), torch.full((1, 2, 1), 1e-4, dtype=dtype)
+    given = {"token": token, "table": table}
+    stored = WeightFiles({name: tuple(each.shape) for name, each in given.items()}, given.__getitem__)
+    mapping, targets = (
+        with_class_position(("token", "table"), ("a", "b")),
+        (torch.empty(1), torch.empty(1, 1)),
+    )
+    own = dict(zip(("a", "b"), targets, strict=True))
+    tensors, _ = convert_tensors(stored, Naming("theirs", ""), [mapping], own)
+    assert torch.equal(tensors["b"], table[0, 1:].float())
+    assert torch.equal(tensors["a"], 1 + table[0, 0].float())
 
 
 @pytest.mark.parametrize("data", [None, "my photos"])
@@ -171,6 +167,5 @@ def test_a_run_holds_the_imported_model_and_its_origin(
     assert all(torch.equal(tensor, own[name]) for name, tensor in found.network.tensors().items())
     environment = json.loads(run.environment.read_text())
     assert (environment["imported"], environment.get("trained_on")) == ("Hugging Face a", data)
-    reported = {each["source"] for each in found.imported["tensors"]}
-    assert reported == {each.source for each in imported.tensor_reports}
+    assert found.imported["skipped"] == imported.skipped
     assert len(checkpoint.verify_files(checkpoint.latest_folder(run.checkpoints))) == 5

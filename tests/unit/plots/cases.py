@@ -81,18 +81,9 @@ def distances(names: list[str], means: list[list[float]], uniform: dict[str, flo
     return {"layers": layers, "uniform_distances": uniform, "causal": "causal" in uniform}
 
 
-def bias_layers(shift: float = 0.0) -> list[dict[str, float]]:
+def bias_layers() -> list[dict[str, float]]:
     names = ("translation_error", "permutation_error", "receptive_field_mean")
-    return [
-        {"layer": i, **{name: shift + place + 0.1 * i for place, name in enumerate(names)}} for i in range(3)
-    ]
-
-
-def field() -> tuple[Any, Any]:
-    """The receptive field of a single position, and samples that miss two offsets."""
-    samples = np.ones((7, 7), dtype=int)
-    samples[0, 1] = samples[6, 5] = 0
-    return np.pad([[1.0]], 3), samples
+    return [{"layer": i, **{name: place + 0.1 * i for place, name in enumerate(names)}} for i in range(3)]
 
 
 HYPHEN = re.compile(r"(?<![\w{.])-[\d.]")  # as a minus; that of mathematics is set as one
@@ -133,10 +124,6 @@ def content(figure: Figure) -> list[Any]:
 
 def texts(figure: Figure, panel: int = 0) -> list[str]:
     return [text.get_text() for text in figure.axes[panel].texts]
-
-
-def legend_texts(figure: Figure) -> list[str]:
-    return [text.get_text() for legend in figure.legends for text in legend.get_texts()]
 
 
 def check_readable(figure: Figure) -> None:

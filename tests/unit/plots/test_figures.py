@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from matplotlib.colors import to_hex, to_rgba
+from matplotlib.colors import to_hex
 
 from isopix.plots import attention, biases, curves, study, style
 from tests.unit.plots import cases
-from tests.unit.plots.cases import GRID, check_readable, legend_texts, texts
+from tests.unit.plots.cases import GRID, check_readable, texts
 from tests.unit.plots.cases import attention as numbers
 from tests.unit.reporting.cases import evidence, records
 
@@ -32,36 +32,19 @@ def test_no_color_marker_or_dash_has_two_meanings() -> None:
         assert len(set(found)) == len(found)
 
 
-def test_baselines_that_coincide_are_one() -> None:
-    assert study.merge_baselines(cases.BASELINES, 0.009).keys() == {"chance", "PCA", "raw pixels"}
-    assert study.merge_baselines(cases.BASELINES, 0.011).keys() == {"chance", "PCA = raw pixels"}
-
-
 def test_a_forest_shades_effects_too_small_to_matter() -> None:
     for axes, rows in zip(biases.plot_forest(cases.FOREST).axes, cases.FOREST.values(), strict=True):
         ends = [each.get_paths()[0].vertices[:, 0] for each in axes.collections]
         assert [(each.min(), each.max()) for each in ends] == [(-row.effect, row.effect) for row in rows]
 
 
-def test_offsets_that_were_not_sampled_differ_from_those_without_a_change() -> None:
-    fractions, samples = cases.field()
-    figure = biases.plot_receptive_fields({"conv": (fractions, samples)})
-    under, over = figure.axes[0].images
-    colors = under.cmap(under.norm(under.get_array()))
-    assert (colors == to_rgba(biases.UNSAMPLED_COLOR)).all(-1).sum() == 2
-    assert over.get_array().count() == 1
-    assert legend_texts(figure)[1] == "offset not sampled"
-
-
 @pytest.mark.parametrize("seeds", [1, 2])
 def test_text_is_readable_in_print(seeds: int) -> None:
-    given, layers = cases.results(seeds), {"conv": cases.bias_layers(), "other": cases.bias_layers(1)}
+    given = cases.results(seeds)
     check_readable(study.plot_study_loss([given]))
     check_readable(study.plot_study_depth(given))
     check_readable(study.plot_study_layers(given, cases.BLOCKS, 6))
     check_readable(biases.plot_forest(cases.FOREST))
-    check_readable(biases.compare_inductive_biases(layers, 2.0))
-    check_readable(biases.plot_receptive_fields({"conv": cases.field()}))
 
 
 @pytest.mark.parametrize("causal", [False, True])

@@ -49,7 +49,6 @@ CASES: dict[str, Callable[[], Figure]] = {
         [*TUNING, {"step": 20, "accuracy": 0.37, "split": "test"}], 0.11, best=TUNING[1]
     ),
     "accuracy against loss": lambda: curves.plot_accuracy_vs_loss({"run": cases.POINTS}),
-    "accuracy against loss of three steps": lambda: curves.plot_accuracy_vs_loss({"run": cases.POINTS[1:4]}),
     "classification": lambda: plot_classification(METRICS, ["a", "$b$", "c"]),
     "bars": lambda: curves.plot_accuracy_bars({"x": [curves.Bar("one", 0.5, 0.6)]}),
     "forest": lambda: biases.plot_forest(cases.FOREST),
@@ -66,9 +65,6 @@ CASES: dict[str, Callable[[], Figure]] = {
     "encodings": lambda: embeddings.plot_level_similarity(ENCODINGS),
     "biases": lambda: biases.plot_inductive_biases(
         {"layers": cases.bias_layers(), "uniform_receptive_field_mean": 6.5}
-    ),
-    "compared biases": lambda: biases.compare_inductive_biases(
-        {"mixer": cases.bias_layers(), "conv": cases.bias_layers(5)}, 2.0, stds={"conv": cases.bias_layers()}
     ),
     "study layers": lambda: study.plot_study_layers(STUDY, ["mixer", "conv"], 6),
     "study depth": lambda: study.plot_study_depth(STUDY),

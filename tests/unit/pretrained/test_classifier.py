@@ -12,7 +12,8 @@ import torch
 from PIL import Image
 
 import isopix
-from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
+from isopix.data.dataset import DataConfig, ImageDataset
+from isopix.data.load import load_dataset
 from isopix.finetuning import evaluate
 from isopix.finetuning.evaluate import ensemble_logits
 from isopix.pretrained.model import PretrainedModel
@@ -65,7 +66,7 @@ def test_predictions_have_the_accuracy_of_evaluate(model: PretrainedModel, data:
     test, masks_input = data.test, model.loaded.recipe.objective.masks_input
     truth = np.array(data.classes)[test.labels.numpy()]
     for masks in (None, 3) if masks_input else (None,):
-        measured = isopix.evaluate(model, data=data, mask_ensemble=masks)
+        measured = isopix.evaluate(model, limit=150, mask_ensemble=masks)
         assert (measured.path, measured.mask_ensemble) == (None, int(masks_input) if masks is None else masks)
         accuracy = float((model.predict(test.images, mask_ensemble=masks) == truth).mean())
         assert accuracy == pytest.approx(measured.metrics.accuracy)
@@ -118,7 +119,7 @@ def test_the_probabilities_of_several_masks_are_a_mean_of_probabilities(
 def test_a_classifier_that_is_saved_is_a_classifier(
     model: PretrainedModel, data: ImageDataset, tmp_path: Path
 ) -> None:
-    isopix.save(model, tmp_path / "model")
+    model.save(tmp_path / "model")
     again, expected = isopix.load(tmp_path / "model", device="cpu"), model.predict_proba(data.test.images)
     assert again.classes == model.classes
     for other in (again, pickle.loads(pickle.dumps(model))):

@@ -94,15 +94,6 @@ def test_it_gives_the_features_of_the_model(
     assert not np.array_equal(isopix.Features(own, pool="max").fit_transform(digits[form]), found)
 
 
-def test_flattened_planes_are_read_by_their_layout(pristine: Path, digits: dict[str, np.ndarray]) -> None:
-    own = isopix.Features(pristine / "ar", layout="planes", device="cpu")
-    planes = digits["[B 3 H W]"].reshape(6, -1)
-    expected = isopix.Features(pristine / "ar", device="cpu").fit_transform(digits["flattened"])
-    assert np.array_equal(own.fit_transform(planes), expected)
-    assert all(np.array_equal(own.transform(digits[form]), expected) for form in ("[B H W 3]", "[B 3 H W]"))
-    assert "layout is 'rows'; it must be" in refusal(own.set_params(layout="rows").fit, planes)
-
-
 EXAMPLE = Path(__file__).parents[3] / "examples/extend/gated_mlp.py"
 UNPICKLE = """
 import pickle, sys
@@ -162,7 +153,6 @@ def test_pickled_with_parts_of_a_plugin_it_loads_the_plugin_in_a_new_process(
 
 
 REFUSED: dict[str, tuple[Any, str]] = {
-    "another size": (np.zeros((2, 9, 9, 3), np.uint8), "expected images [B 8 8 3] or [B 3 H W]"),
     "too few columns": (np.zeros((2, 9), np.uint8), "images of 8 x 8 x 3 need 192"),
     "too bright": (np.full((2, 192), 256), "pixels must be integers from 0 to 255"),
     "negative": (np.full((2, 192), -1), "Negative values in data"),

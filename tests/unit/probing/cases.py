@@ -103,7 +103,7 @@ def stacked(first: FeatureSplits, second: FeatureSplits) -> FeatureSplits:
 
 def standardize(splits: FeatureSplits) -> FeatureSplits:
     """Standardize all splits by the mean and standard deviation of train."""
-    standardizer = Standardizer.fit(splits.train, splits.stored_scale)
+    standardizer = Standardizer.fit(splits.train.features)
     return splits.map(lambda split: split.map(standardizer))
 
 

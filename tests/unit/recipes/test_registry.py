@@ -13,14 +13,13 @@ import torch
 from isopix.codecs.palette_spec import PaletteFile, PaletteSpec, write_palette
 from isopix.core.config import from_dict, to_dict
 from isopix.core.overrides import override, to_yaml
-from isopix.data.dataset import load_dataset
+from isopix.data.load import load_dataset
 from isopix.finetuning.classifier import FineTuneConfig
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.runs.start import finetune_recipe, prepare_finetune
 from isopix.train.config import Adam
 from tests.golden.values import check_golden
-from tests.trained import logged, train
 
 NAMES = list(registry.RECIPES)
 
@@ -163,16 +162,6 @@ def test_codes_of_the_network_are_those_of_the_files(
     assert torch.equal(codec.fit(train, recipe.grid, 0).encode(train)[..., 0], torch.from_numpy(codes))
     for given in ("model.codec.num_colors=16", "palette_file=null"):
         assert resolved(how, tmp_path / source, given).model.codec.palette_file is None
-
-
-def test_colors_that_are_encoded_as_others_are_counted_in_a_note(tmp_path: Path) -> None:
-    """The first three round to (10, 20, 30), to which the first is nearest."""
-    write(tmp_path, np.array([[10.1, 20, 30], [10.4, 20, 30], [10.45, 20.2, 30.3], [200, 100, 50]]))
-    recipe = resolved("pre-trained", tmp_path, "depth=1", "width=8", "heads=2", "steps=1")
-    train(recipe, tmp_path / "run")
-    notes = [each["text"] for each in logged(tmp_path / "run", kind="note")]
-    text = "2 of 4 colors of the palette, once rounded to whole levels, are encoded as another color"
-    assert notes == [f"{text} that is equal or nearer"]
 
 
 @pytest.mark.usefixtures("codes")

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import isopix
-from isopix.data.dataset import load_dataset
+from isopix.data.load import load_dataset
 from isopix.probing.config import FewLabelsConfig
 from isopix.probing.low_data import label_subsets
 from isopix.runs.load import LoadedRun, load_run

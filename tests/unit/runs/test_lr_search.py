@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import isopix
-from isopix.data.dataset import load_dataset
+from isopix.data.load import load_dataset
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.runs import series

@@ -11,7 +11,8 @@ import torch
 
 import isopix
 from isopix.core.config import from_dict
-from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
+from isopix.data.dataset import DataConfig, ImageDataset
+from isopix.data.load import load_dataset
 from isopix.runs.image_lists import load_hashes
 from isopix.runs.load import load_run
 from isopix.storage.result import Measurement

@@ -11,7 +11,7 @@ import torch
 
 from isopix.codecs import kmeans, palette_spec
 from isopix.core.types import Images
-from isopix.data.dataset import load_dataset
+from isopix.data.load import load_dataset
 from isopix.recipes import registry
 from isopix.runs import state
 from isopix.runs.load import load_run

@@ -8,7 +8,7 @@ import torch
 from torch.nn import functional as F
 
 import isopix
-from isopix.data.dataset import load_dataset
+from isopix.data.load import load_dataset
 from isopix.recipes import registry
 from isopix.runs.load import COPIES, FORMER_NAMES, load_run, saved_recipe, shipped_models
 from isopix.runs.start import prepare_finetune, prepare_pretrain

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from isopix.storage import cache
+from isopix.storage import cache, provenance
 from isopix.storage.atomic import MANIFEST
 from isopix.storage.cache import folder_problem, read_manifest, write_artifact
 
@@ -30,13 +30,13 @@ def test_an_artifact_is_written_with_its_manifest_or_leaves_nothing(tmp_path: Pa
     assert [path.name for path in tmp_path.iterdir()] == ["key"]
 
 
-@pytest.mark.parametrize("always_hashed", [0, cache.ALWAYS_HASHED])
+@pytest.mark.parametrize("tick", [-(10**12), provenance.TICK])
 @pytest.mark.parametrize("name", ["content", MANIFEST])
 def test_a_changed_or_missing_file_is_detected(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, always_hashed: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, tick: int
 ) -> None:
-    """Also that of a large artifact, whose hashes are remembered."""
-    monkeypatch.setattr(cache, "ALWAYS_HASHED", always_hashed)
+    """Also if hashes are remembered at once."""
+    monkeypatch.setattr(provenance, "TICK", tick)
     assert read_manifest(tmp_path / "key") is None
     for damage in (lambda path: path.write_bytes(b"abd"), Path.unlink):
         write_artifact(tmp_path / "key", write)

@@ -67,7 +67,7 @@ for count, precision in ((1, "fp32"), (3, "fp32"), (3, "bf16")):
         sampling = SamplingConfig(compile=compiled, precision=precision)
         found += [sample_images(model, count, sampling=sampling, batch_size=count)]
         prompt = Prompt(images, completion_mask("rows:2", model.network.codec, len(images)), count)
-        found += [complete_images(model, prompt, sampling=sampling).images]
+        found += [complete_images(model, prompt._replace(sampling=sampling)).images]
     print(torch.equal(found[0], found[2]), torch.equal(found[1], found[3]))
 counters = torch._dynamo.utils.counters
 print(counters["stats"]["unique_graphs"], sum(counters["graph_break"].values()))

@@ -12,7 +12,8 @@ import torch
 from torch import nn
 
 from isopix.data.batches import Batches
-from isopix.data.dataset import DataConfig, load_dataset
+from isopix.data.dataset import DataConfig
+from isopix.data.load import load_dataset
 from isopix.objectives.objectives import Masked
 from isopix.recipes.recipe import Recipe
 from isopix.runs.pretrain import shared_by_ranks

@@ -17,11 +17,11 @@ from isopix.verbs.doctor import doctor
 def test_a_good_installation_passes() -> None:
     found = doctor()
     checks = {each.name: each for each in found.checks}
-    assert (found.ok, found.failure) == (True, "")
+    assert found.failure == ""
     assert {"isopix", "packages", "device", "cuda", "threads", "memory", "disk", "cache"} <= checks.keys()
     assert checks["training"].status == checks["saved weights"].status == "ok"
     assert str(found.packages["torch"]).split("+")[0] == torch.__version__.split("+")[0]
-    assert found.extras["hub"]["install"] == "pip install -e '.[hub]'"
+    assert "hub" in checks["extras"].found
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def test_what_is_broken_is_named_with_what_to_do(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(hardware, "nvidia_driver", lambda: "550.54")
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     found = doctor()
-    assert (found.ok, found.failure) == (False, "broken: torchvision, cache")
+    assert found.failure == "broken: torchvision, cache"
     assert found.notes() == [
         "torchvision: pip uninstall torchvision, or install the version for this torch",
         "cuda: install a build of torch for CUDA of this driver",
@@ -57,7 +57,7 @@ def test_a_missing_package_and_one_of_another_version_are_failures(monkeypatch: 
     assert found.failure == "broken: torch, no-such-package"
     [missing] = [each for each in found.checks if each.name == "no-such-package"]
     assert (missing.status, missing.action) == ("failed", "pip install 'no-such-package>=1'")
-    assert found.extras.keys() == {"wandb"}
+    assert "not installed: wandb (" in {each.name: each.found for each in found.checks}["extras"]
 
 
 @pytest.mark.parametrize(("largest", "failed"), [(1e9, "training"), (-1, "saved weights")])

@@ -7,7 +7,6 @@ import pytest
 import torch
 
 import isopix
-from isopix.data.dataset import DataConfig, load_dataset
 from isopix.probing.results import LowDataResult
 from tests.tiny_runs import CPU, Copy
 
@@ -45,8 +44,6 @@ def test_settings_of_the_data_apply_to_every_measurement(copy_of: Copy, photos: 
     assert few < many
     with pytest.raises(ValueError, match="this model reads 8 x 8"):
         isopix.evaluate(run, "rows=16", data=photos, **CPU)
-    with pytest.raises(ValueError, match="'rows=8' needs a dataset by name or path"):
-        isopix.evaluate(run, "rows=8", data=load_dataset(DataConfig(rows=8, cols=8)), **CPU)
 
 
 def test_a_setting_of_the_data_names_its_labels(copy_of: Copy, photos: Path) -> None:

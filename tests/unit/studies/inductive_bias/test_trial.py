@@ -12,7 +12,7 @@ import torch
 
 from isopix.analysis.inductive_biases import measure_inductive_biases
 from isopix.core.random import generator
-from isopix.data.dataset import load_dataset
+from isopix.data.load import load_dataset
 from isopix.probing.probe import evaluate_probe
 from isopix.probing.splits import FeatureSplits
 from isopix.runs.load import load_run
@@ -136,7 +136,7 @@ def test_pixels_are_reduced_to_as_many_features_as_each_pool_has(
     assert widths == [192, 3, 3, 3, 48, 48, 48]
 
 
-def test_an_example_has_the_encoding_of_red_and_the_biases_of_64_images(make: Make) -> None:
+def test_an_example_has_the_encoding_of_red_and_a_trial_the_biases_of_64_images(make: Make) -> None:
     spec = make("whole", "width=6")
     run_trial(spec, "cpu", 1)
     found = Example("conv", 1, read_arrays(spec.example))
@@ -146,8 +146,6 @@ def test_an_example_has_the_encoding_of_red_and_the_biases_of_64_images(make: Ma
     np.testing.assert_allclose(found.encoding.similarity, red @ red.T, atol=2e-3)
     images = load_dataset(loaded.recipe.data).test.sample(100).images
     biases = measure_inductive_biases(loaded.network.eval(), images[:64], generator(0, "biases"))
-    field = biases.receptive_field[-1]
-    np.testing.assert_allclose(found.receptive_field.fractions, field.fractions, rtol=1e-6)
     measured = spec.read().metrics["measurements"]
     assert measured["translation_error"] == biases.translation_error
     assert measured["permutation_error"] == biases.permutation_error
