@@ -4,7 +4,6 @@ import importlib
 import re
 from collections.abc import Iterable, Sequence
 from functools import singledispatch
-from pathlib import Path
 
 from cyclopts import CycloptsError
 from cyclopts.exceptions import (
@@ -21,42 +20,24 @@ from isopix.core.text import SETTING_SYNONYMS, did_you_mean
 SETTINGS = "SETTINGS"  # the positional argument of commands that take settings
 SIMILARITY = 0.75  # `limt` is close enough to `limit` to be suggested, `nope` is not to `top-p`
 OF_COMMANDS = 0.65  # two of three letters: `fti` is `fit`
-FORMER = {
-    "convert": "import SOURCE OUT",
-    "data show": "data SOURCE",
-    "low-data": "probe RUN --labels 5 20",
-    "models": "list models",
-    "palette fit": "palette FILE --data DATA --colors 512",
-    "palette import": "palette ARRAY --out FILE.npz",
-    "palette show": "palette FILE",
-    "publish": "export RUN hf://OWNER/NAME",
-    "recipe list": "list recipes",
-    "recipe show": "show NAME",
-    "reproduce list": "list protocols",
-    "reproduce plan": "reproduce NAME --plan",
-    "search-lr": "pretrain NAME --data DATA --out RUN lr=search",
-    "study": "reproduce isotropic.study --out FOLDER",
-    "verify": "evaluate RUN",
-}
-"""Commands of earlier versions, and what they are now."""
-# Names of commands and options in other tools, for suggestions.
+# Names of commands and options in other tools and earlier versions, for suggestions.
 SYNONYMS = {
+    "convert": "import",
+    "publish": "export",
+    "low-data": "probe",
+    "verify": "evaluate",
     "fit": "pretrain",
     "generate": "sample",
     "inpaint": "complete",
     "linear-probe": "probe",
     "dataset": "data",
+    "models": "list",
+    "recipe": "show",
+    "study": "reproduce",
     **dict.fromkeys(("num", "num-images", "num-samples"), "count"),
     **dict.fromkeys(("output", "output-dir"), "out"),
     "temp": "temperature",
 }
-
-
-def require_current(words: Sequence[str]) -> None:
-    """Raise ValueError for a command of an earlier version; its second word may be a file of today."""
-    for former in (" ".join(words[:2]), *words[:1]):
-        if former in FORMER and not (" " in former and Path(words[1]).exists()):
-            raise ValueError(f"'{former}' is now: isopix {FORMER[former]}")
 
 
 @singledispatch
@@ -72,6 +53,8 @@ def _(error: UnknownCommandError) -> str:
     commands = [name for name in error.app if not name.startswith("-")]
     given = error.unused_tokens[0]
     hint = _suggestion(given, commands, OF_COMMANDS)
+    if given == "search-lr":
+        hint = "give the setting lr=search to pretrain or finetune; "
     return f"unknown command '{given}'; {hint}commands: {', '.join(commands)}"
 
 

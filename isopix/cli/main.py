@@ -15,7 +15,7 @@ from rich.protocol import is_renderable
 
 from isopix.cli import launch
 from isopix.cli.console import Json, Plugins, console, open_console, say_wrapped, show_json, show_table, warn
-from isopix.cli.errors import format_error, require_current, with_option_names
+from isopix.cli.errors import format_error, with_option_names
 from isopix.core import ranks
 from isopix.core.registry import load_plugin
 from isopix.core.signals import Interrupted, end_launched, errors_as_stops, exit_code, stop_message
@@ -93,7 +93,6 @@ def main() -> None:
 
 
 def _run(options: list[str]) -> None:
-    require_current(sys.argv[1:])
     command, given, _ = command_app().parse_args(sys.argv[1:])
     parameters = given.signature.parameters.values()
     options += [each.name for each in parameters if each.kind == each.KEYWORD_ONLY]

@@ -61,8 +61,6 @@ REFUSED = [
     "sample photos",
     "pretrain igpt.digits --out mine",
     "pretrain igpt.digits --out mine/file.txt/run",
-    "palette show p.npz",
-    "reproduce plan igpt.table1",
     "palette wrong.yaml",
     *(f"{verb} nowhere" for verb in READERS),
     *(f"{verb} {CHECKPOINT}" for verb in ("sample", "complete", "reconstruct", "probe", "report", "resume")),
