@@ -55,12 +55,13 @@ def flowers() -> str:
     """Return the numbers of the README's commands on photos of flowers, of `bench/flowers.py`."""
     found = read("flowers5.json")
     loss, free = found["loss_nats"], found["baseline_nats"]["mean"]
+    pixels = found["accuracies"]["raw pixels"]["mean"]  # the same for all seeds
     scores = {name: mean_and_std(each["values"]) for name, each in found["accuracies"].items()}
     return (
         f"On {sum(found['images'].values()):,} photos of five kinds of flowers, pre-training reached a test "
         f"loss of {mean_and_std(loss['values'], '.2f')} nats per pixel (best baseline without learning "
         f"{free:.2f}). Test accuracy of the linear probe: {scores['network']} (untrained network "
-        f"{scores['untrained']}, raw pixels {scores['raw pixels']}); after fine-tuning: "
+        f"{scores['untrained']}, raw pixels {pixels:.1%}); after fine-tuning: "
         f"{scores['fine-tuned']} (largest class {found['majority']:.1%}). "
         f"Mean ± std (n − 1) over {loss['n']} seeds. Pre-training took "
         f"{found['training_seconds']['mean'] / 60:.0f} minutes on {threads(found)} of {found['device']}.\n"

@@ -188,6 +188,7 @@ def _disks(cache: Path) -> Iterator[Check]:
 def training_checks(device: DeviceLike) -> Iterator[Check]:
     """Yield whether the loss of a tiny training falls, and whether its weights are saved and loaded."""
     from isopix.core.progress import quiet
+    from isopix.verbs.evaluate import evaluate
     from isopix.verbs.pretrain import pretrain
 
     with scratch_folder("doctor") as name, quiet():
@@ -197,17 +198,12 @@ def training_checks(device: DeviceLike) -> Iterator[Check]:
             found = f"loss {losses[0]:.3f} to {losses[-1]:.3f} nats in {len(losses)} steps"
             wrong = "" if losses[-1] < 0.9 * losses[0] else f"{run.run.device} computes wrong numbers"
             yield _check("training", found, failed=f"{wrong}: try --device cpu" if wrong else "")
-            yield _weights(run, Path(name), device)
+            run.model.save(Path(name, "copy"))
+            trained, loaded = run.metrics.test["loss_nats"], evaluate(Path(name, "copy"), device=device)
+            assert isinstance(loaded, LossResult), "it has no classes"
+            found = f"test loss {trained:.4f} nats in training, {loaded.loss_nats:.4f} nats when loaded"
+            wrong = "check the disk; else report it as a bug"
+            same = abs(trained - loaded.loss_nats) <= MAX_DIFFERENCE
+            yield _check("saved weights", found, failed="" if same else wrong)
         except (ValueError, RuntimeError, OSError) as error:
             yield _check("training", error_line(error), failed="see the other checks; else report a bug")
-
-
-def _weights(run: Any, folder: Path, device: DeviceLike) -> Check:
-    from isopix.verbs.evaluate import evaluate
-
-    run.model.save(folder / "copy")
-    trained, loaded = run.metrics.test["loss_nats"], evaluate(folder / "copy", device=device)
-    assert isinstance(loaded, LossResult), "it has no classes"
-    found = f"test loss {trained:.4f} nats in training, {loaded.loss_nats:.4f} nats when loaded"
-    wrong = abs(trained - loaded.loss_nats) > MAX_DIFFERENCE
-    return _check("saved weights", found, failed="check the disk; else report it as a bug" if wrong else "")

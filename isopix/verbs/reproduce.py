@@ -143,11 +143,8 @@ def _plan(
         precision = recipe.train.precision_on(where)
         speed = peak_flops(where, precision) or matmul_throughput(where, precision, recipe.model.width)
         here = flops / (MFU * speed) / 3600
+    [hours] = [each.hours for each in device_costs(flops, "bf16") if each.device == "A100"]
+    own = describe_device(where)
     return ReproductionPlan(
-        protocol=protocol,
-        trials=tuple(trials),
-        hours=next(each.hours for each in device_costs(flops, "bf16") if each.device == "A100"),
-        device=describe_device(where),
-        device_hours=here,
-        mfu=MFU,
+        protocol=protocol, trials=tuple(trials), hours=hours, device=own, device_hours=here, mfu=MFU
     )
