@@ -66,12 +66,12 @@ class DataConfig:
     image_column: str | None = None
     """Column of images in a table, of their names in `metadata.csv`, or their extension in tar files."""
     labels_file: str | None = None
-    """CSV file of labels instead of those of sub-folders: columns `file`, from the folder of images on, and
-    `label`, empty for images without one; null: the files metadata.csv in the folder, if they have labels.
+    """CSV file of labels instead of sub-folders: columns `file`, a path in the folder of images, and `label`,
+    which may be empty; null: the files metadata.csv in the folder, if they have labels.
     """
     exclude: tuple[str, ...] | str = ()
-    """Globs of paths in a folder of images that are left out, such as `["*.gif", "drafts/*"]`, or a file
-    with one on each line; `*` matches `/`, too.
+    """Globs of files in a folder of images to leave out, as in `["*.gif", "drafts/*"]`, or a file with one on
+    each line; `*` also matches `/`.
     """
     placements: Count = 6
     """Random places of each training digit in translated-digits; validation and test have half."""

@@ -50,7 +50,7 @@ NOT_COMPARED = {
     *("train.recompute", "train.checkpoint_minutes", "train.async_save", "train.on_nonfinite"),
     "train.patience",  # of pre-training
     *("train.evaluators", "finetune.interpolation", "data.splits", "data.max_pixels", "data.white"),
-    *("data.label_column", "data.image_column"),
+    *("data.label_column", "data.image_column", "data.labels_file", "data.exclude"),
 }
 
 

@@ -98,7 +98,7 @@ def find_reader(config: DataConfig) -> Callable[[], Source]:
     else:
         hint = did_you_mean(source, [*DATASETS, *similar_paths(path)])
     if of_folder:
-        raise ValueError(f"'{source}' is not a folder of images; data.exclude and data.labels_file are for folders")
+        raise ValueError(f"'{source}' is not a folder of images, as data.exclude and data.labels_file need")
     raise ValueError(f"{problem}; {hint}give {local_formats()}, or one of: {', '.join(DATASETS)}")
 
 

@@ -142,7 +142,7 @@ def test_a_file_of_labels_stands_instead_of_folders_and_lists_images_from_the_fo
     assert find_reader(config)().content_hash != found.content_hash
     assert "no column 'pet'" in refusal(find_reader(replace(config, label_column="pet")))
     other = replace(config, source="digits")
-    assert refusal(find_reader, other).startswith("'digits' is no folder of images")
+    assert refusal(find_reader, other).startswith("'digits' is not a folder of images")
 
 
 @pytest.mark.parametrize("as_file", [False, True])
