@@ -22,7 +22,6 @@ from isopix.model.positions import (
     resize_pos_embed,
     sincos_table,
 )
-from isopix.probing.features import extract_features
 from tests.laws import cases
 
 
@@ -110,9 +109,3 @@ def test_a_pool_is_what_its_name_says(name: Pool, grid: Grid, num_prefix: int) -
     np.testing.assert_allclose(found.numpy(), expected, rtol=1e-5, atol=1e-6)
     assert found.dtype == torch.float32
     assert found.shape[1] == pooled_width(name, grid, 4)
-
-
-def test_several_pools_are_concatenated() -> None:
-    network, images = cases.busy(WITHOUT), cases.images(WITHOUT)
-    parts = [extract_features(network, images, pool=each) for each in ("mean", "grid2")]
-    assert torch.equal(extract_features(network, images, pool=("mean", "grid2")), torch.cat(parts, 2))
