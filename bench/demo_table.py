@@ -3,7 +3,7 @@
 import statistics
 from typing import Any
 
-from cells import read
+from cells import read, threads
 
 from isopix.core.text import mean_and_std
 
@@ -48,6 +48,23 @@ def setup(found: dict[str, Any]) -> str:
         f"({network['num_test_groups']} test digits), layer and L2 penalty chosen on validation; {spread}. "
         f"Gain: points over the better of raw pixels and the untrained network. {took}{found['device']}, "
         f"isopix {found['isopix']}."
+    )
+
+
+def flowers() -> str:
+    """Return the numbers of the README's commands on photos of flowers, of `bench/flowers.py`."""
+    found = read("flowers5.json")
+    loss, free = found["loss_nats"], found["baseline_nats"]["mean"]
+    pixels = found["accuracies"]["raw pixels"]["mean"]  # the same for all seeds
+    scores = {name: mean_and_std(each["values"]) for name, each in found["accuracies"].items()}
+    return (
+        f"On {sum(found['images'].values()):,} photos of five kinds of flowers, pre-training reached a test "
+        f"loss of {mean_and_std(loss['values'], '.2f')} nats per pixel (best baseline without learning "
+        f"{free:.2f}). Test accuracy of the linear probe: {scores['network']} (untrained network "
+        f"{scores['untrained']}, raw pixels {pixels:.1%}); after fine-tuning: "
+        f"{scores['fine-tuned']} (largest class {found['majority']:.1%}). "
+        f"Mean ± std (n − 1) over {loss['n']} seeds. Pre-training took "
+        f"{found['training_seconds']['mean'] / 60:.0f} minutes on {threads(found)} of {found['device']}.\n"
     )
 
 

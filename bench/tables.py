@@ -14,7 +14,7 @@ from typing import Any
 
 from cells import read, threads
 from data_table import decode, large_data, scale, shipped_models
-from demo_table import demo
+from demo_table import demo, flowers
 from paper_tables import costs, igpt_numbers, patchformer_numbers, vit_numbers
 from patchformer_causes import causes
 from reliability_table import reliability
@@ -227,6 +227,7 @@ PROBES: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
 
 TABLES = {
     "demo": demo,
+    "flowers": flowers,
     "evidence": evidence,
     "speed": speed,
     "memory": memory,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from isopix.pretrained.features import Features
     from isopix.pretrained.images import make_grid
     from isopix.pretrained.model import PretrainedModel
-    from isopix.pretrained.run import Run, load, save
+    from isopix.pretrained.run import Run, load
     from isopix.verbs.catalog import list_models, plan, show
     from isopix.verbs.data import data_show, palette
     from isopix.verbs.doctor import doctor
@@ -48,7 +48,6 @@ _MODULES = {
     "load": "isopix.pretrained.run",
     "load_plugin": "isopix.core.registry",
     "make_grid": "isopix.pretrained.images",
-    "save": "isopix.pretrained.run",
     "show_progress": "isopix.core.progress",
 }
 

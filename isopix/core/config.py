@@ -107,7 +107,9 @@ def _settings(cls: Any, values: Any, path: str) -> Any:
         raise ValueError(f"'{path}' is {_shown(values)}; settings inside it: {', '.join(fields)}")
     if unknown := next((name for name in values if name not in fields), None):
         names = ["kind", *fields] if issubclass(cls, Part) else list(fields)
-        raise ValueError(_unknown(path, str(unknown), names))
+        hint = did_you_mean(str(unknown), names, shown=lambda found: _inside(path, found))
+        where = f"settings of {path}" if path else "settings"
+        raise ValueError(f"unknown setting '{_inside(path, unknown)}'; {hint}{where}: {', '.join(names)}")
     built = {name: _build(_hints(cls)[name], value, _inside(path, name)) for name, value in values.items()}
     for name, item in fields.items():
         if name not in built and item.default is item.default_factory is dataclasses.MISSING:
@@ -168,12 +170,6 @@ def _shown(value: Any) -> str:
         return f"a {type(value).__name__}"
     text = repr(value)
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]} ..."
-
-
-def _unknown(path: str, name: str, names: list[str]) -> str:
-    hint = did_you_mean(name, names, shown=lambda found: _inside(path, found))
-    where = f"settings of {path}" if path else "settings"
-    return f"unknown setting '{_inside(path, name)}'; {hint}{where}: {', '.join(names)}"
 
 
 @cache

@@ -64,16 +64,6 @@ def available_cores() -> int:
     return len(allowed(0)) if allowed else os.cpu_count() or 1
 
 
-def check_compiler() -> None:
-    """Raise ValueError if PyTorch is installed where its compiler is known to fail."""
-    folder = Path(torch.__file__).parent
-    if " " in str(folder):
-        raise ValueError(
-            f"compile=true does not work with torch in a path with a space ({folder}), "
-            "from which its compiler cannot link; use compile=false, or install torch elsewhere"
-        )
-
-
 def compiles_by_default(device: torch.device) -> bool:
     """Return whether to compile where nobody chose: on a GPU, with Triton, where the compiler can link."""
     return device.type == "cuda" and find_spec("triton") is not None and " " not in torch.__file__

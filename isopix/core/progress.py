@@ -32,12 +32,10 @@ class ProgressBar:
         self.say(f"{description}  {text}")
 
     def say(self, line: str) -> None:
-        """Print a line that stays."""
         print_line(self.console, line)
 
     def close(self) -> None:
         """Let a live bar disappear."""
-        return
 
 
 class TerminalBar(ProgressBar):
@@ -90,10 +88,7 @@ class _Process:
 
 
 def show_progress(shown: bool | Console = True) -> None:
-    """Show progress bars on standard error from now on, on a console, or not at all.
-
-    Notebooks show them without this call.
-    """
+    """Show progress bars on standard error or a console from now on; notebooks do without this call."""
     default = Console(stderr=not _in_notebook(), force_jupyter=False, highlight=False)
     _Process.console = default if shown is True else shown
 
@@ -127,13 +122,13 @@ def announce(line: str) -> None:
 
 
 @contextmanager
-def track(description: str, total: int | None, done: int = 0) -> Iterator[CountDone]:
+def track(description: str, total: int | None) -> Iterator[CountDone]:
     """Show the progress of a step; yield a function to call with the items done, of `total` if known."""
     bar = open_bar()
     if bar is None:
         yield lambda count: None
         return
-    step = _Step(bar, description, total, done)
+    step = _Step(bar, description, total)
     try:
         yield step.show
     finally:
@@ -141,13 +136,13 @@ def track(description: str, total: int | None, done: int = 0) -> Iterator[CountD
 
 
 class _Step:
-    def __init__(self, bar: ProgressBar, description: str, total: int | None, done: int):
+    def __init__(self, bar: ProgressBar, description: str, total: int | None):
         self.bar, self.description, self.total = bar, description, total
         self.begun = self.shown = time.monotonic()
         self.first: tuple[int, float] | None = None  # how many were done when, at the first call
         # The first items, such as the probes of all layers, may be done only at the end.
-        count = "" if total is None else f"{done:,} of {total:,}"
-        self.delayed = Timer(DELAY, bar.show, (description, done, total, count))
+        count = "" if total is None else f"0 of {total:,}"
+        self.delayed = Timer(DELAY, bar.show, (description, 0, total, count))
         if bar.live:
             self.delayed.daemon = True
             self.delayed.start()

@@ -137,10 +137,7 @@ def _has_grace_time() -> bool:
 def in_slurm(
     function: Function, folder: Path, parameters: Mapping[str, Any], *, cluster: Cluster = "slurm"
 ) -> Callable[[Any, int], "SlurmJob"]:
-    """Return what calls a function in a job of a cluster; `parameters` are those of submitit, as `partition`.
-
-    A job that is preempted or out of time is requeued and resumes from its last checkpoint.
-    """
+    """Return what calls a function in a job of a cluster; `parameters` are those of submitit."""
     executor, queue = job_executor(folder, parameters, cluster=cluster), Queue()
     call = RequeuedCall(function)
     return lambda spec, slot: SlurmJob(executor.submit(call, spec), queue if cluster == "slurm" else None)

@@ -39,8 +39,6 @@ WIDE = 10_000  # characters: no row is wrapped
 
 # Names of settings in other libraries, for suggestions.
 SETTING_SYNONYMS = {
-    "learning_rate": "lr",
-    "epochs": "steps",
     **dict.fromkeys(("layers", "num_layers"), "depth"),
     **dict.fromkeys(("dim", "embed_dim", "hidden_size"), "width"),
     **dict.fromkeys(("image_size", "img_size", "resolution"), "rows"),

@@ -7,7 +7,7 @@ import signal
 import threading
 import warnings
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
 from multiprocessing.process import BaseProcess
@@ -59,8 +59,11 @@ class ShuffledIndices:
 
 
 @dataclass(frozen=True)
-class StepReader:
-    """Reads the augmented images of a step, in whichever process; encoded ones only where they are `own`."""
+class StepReader(Dataset[Images | str]):
+    """Reads the augmented images of a step, in whichever process; encoded ones only where they are `own`.
+
+    As an item of a loader, they may be one line that says why they could not be read.
+    """
 
     split: Split
     order: ShuffledIndices
@@ -72,6 +75,12 @@ class StepReader:
         indices = self.order.indices(step)
         split = self.split if self.own is None else self.split.decoding_only(indices[self.own])
         return self.augment.sample(split, indices, generator(self.seed, "augment", step))
+
+    def __getitem__(self, step: int) -> Images | str:
+        try:
+            return self(step)
+        except Exception as error:
+            return failure_reason(error)
 
 
 class Batches:
@@ -125,7 +134,7 @@ class Batches:
 class Prefetch:
     """The batches that `read`, which is pickled, returns for a step, read in `workers` processes in order."""
 
-    def __init__(self, read: Callable[[int], Images], *, workers: int, pin_memory: bool = False):
+    def __init__(self, read: Dataset[Images | str], *, workers: int, pin_memory: bool = False):
         self.read, self.workers, self.pin_memory = read, workers, pin_memory
         self._step = 0
         self._batches: Iterator[Images | str] | None = None
@@ -164,7 +173,7 @@ class Prefetch:
     def _start(self, step: int) -> None:
         others, handler = set(multiprocessing.active_children()), signal.getsignal(signal.SIGCHLD)
         loader = DataLoader(
-            _StepDataset(self.read),
+            self.read,
             batch_size=None,  # an item is a batch
             sampler=count(step),
             num_workers=self.workers,
@@ -181,19 +190,6 @@ class Prefetch:
         if handler is not None and threading.current_thread() is threading.main_thread():
             # PyTorch's raises wherever this process is when a worker dies, in a lock or a destructor too.
             signal.signal(signal.SIGCHLD, handler)
-
-
-class _StepDataset(Dataset[Images | str]):
-    """The images of each step, or in one line why they could not be read."""
-
-    def __init__(self, read: Callable[[int], Images]):
-        self.read = read
-
-    def __getitem__(self, step: int) -> Images | str:
-        try:
-            return self.read(step)
-        except Exception as error:
-            return failure_reason(error)
 
 
 def num_workers(wanted: int | None, batch_bytes: int) -> int:

@@ -31,7 +31,6 @@ MAX_WEBP_SIDE = 16383  # pixels, of the format
 # more, and take four times as long to write.
 WEBP = {"format": "WEBP", "lossless": True, "method": 0, "quality": 20}
 PNG = {"format": "PNG", "compress_level": 6}
-FORMATS = ("WEBP", "PNG")
 CPU = torch.device("cpu")
 
 
@@ -66,11 +65,7 @@ class EncodedFile:
         start, end = int(self.ends[i - 1]) if i else 0, int(self.ends[i])
         try:
             content = os.pread(self.file.fileno(), end - start, start)
-            if is_jpeg(content):
-                rgb = decode_image(content, NEVER_REDUCED, max_pixels=NEVER_REDUCED)
-            else:  # a tenth faster than decode_image
-                with Image.open(io.BytesIO(content), formats=FORMATS) as image:
-                    rgb = image.convert("RGB")
+            rgb = decode_image(content, NEVER_REDUCED, max_pixels=NEVER_REDUCED)
             return np.asarray(rgb).transpose(2, 0, 1)  # a view
         except Exception as error:  # damaged images raise many types
             raise RuntimeError(

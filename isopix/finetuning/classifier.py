@@ -23,7 +23,7 @@ from isopix.model.positions import Interpolation, Pool, pool_tokens, pooled_widt
 from isopix.model.stems.pixels import Inputs
 from isopix.objectives.base import Augment, Loss, ObjectiveSpec, PretrainModel, TrainingBatch, stem_inputs
 from isopix.objectives.masks import exact_ratio_mask
-from isopix.objectives.objectives import Masked
+from isopix.objectives.objectives import Masked, NoObjective
 from isopix.train.tasks import NO_PATCH_AUGMENT, Batch, Metric, augment_patches
 
 
@@ -71,7 +71,6 @@ class FineTuneConfig:
             )
 
     def label(self) -> str:
-        """Return the loss, as iGPT section 2.3 writes it."""
         if not (self.has_generative_loss and self.has_class_loss):
             return "L_GEN" if self.has_generative_loss else "L_CLF"
         weight = float(self.generative_weight)
@@ -105,12 +104,10 @@ class FineTuneConfig:
 
     @property
     def has_generative_loss(self) -> bool:
-        """Whether L_GEN is part of the loss."""
         return "loss_nats" in self.loss_weights
 
     @property
     def has_class_loss(self) -> bool:
-        """Whether L_CLF is part of the loss."""
         return "class_nats" in self.loss_weights
 
 
@@ -142,7 +139,8 @@ class FineTuneModel(nn.Module):
         augment: Augment = lambda images: images,
     ) -> LabeledBatch:
         """Return the objective's batch, or an unmasked one, with the classes and a dropout mask."""
-        batch = self._make_batch(images, generator)
+        objective = NoObjective() if self.settings.mask_ratio == 0 else self.objective
+        batch = objective.make_batch(images, self.network.codec, generator)
         dropout_mask = torch.ones(len(images), self.head.weight.shape[1])
         if self.settings.dropout:
             keep = 1 - self.settings.dropout
@@ -150,13 +148,6 @@ class FineTuneModel(nn.Module):
         batch = stem_inputs(batch, images, self.network, augment)
         own, weights = torch.ones(len(images)), torch.full((len(images),), 1 / len(images))
         return LabeledBatch(batch, labels, labels, own, dropout_mask, weights)
-
-    def _make_batch(self, images: Images, generator: torch.Generator) -> TrainingBatch:
-        if self.settings.mask_ratio != 0:
-            return self.objective.make_batch(images, self.network.codec, generator)
-        codes = self.network.codec.encode(images)
-        in_loss = torch.zeros_like(codes[..., :1], dtype=torch.bool)
-        return TrainingBatch.with_equal_weights(images, None, codes, in_loss)
 
     def forward(self, labeled: LabeledBatch) -> dict[str, Loss]:
         """Return `total_nats`, `loss_nats` (L_GEN per predicted code) and `class_nats` (L_CLF per image)."""
@@ -193,7 +184,6 @@ class FineTuneModel(nn.Module):
         return self._with_total(metrics)
 
     def predict(self, inputs: Inputs, mask: Mask | None = None) -> ClassLogits:
-        """Return the class logits [B C] of what the stem reads."""
         [states] = self.network.backbone.forward_intermediates([self.layer], inputs, mask)
         return self.class_logits(states)
 

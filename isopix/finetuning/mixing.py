@@ -31,7 +31,6 @@ class LabeledBatch(NamedTuple):
         return LabeledBatch(batch.to(device), *(item.to(device, non_blocking=True) for item in rest))
 
     def chunks(self, count: int) -> Iterator["LabeledBatch"]:
-        """Split the batch into `count` parts along images, of sizes that differ by one at most."""
         batch, *rest = self
         split = (item.tensor_split(count) for item in rest)
         return (LabeledBatch(*items) for items in zip(batch.chunks(count), *split, strict=True))

@@ -17,7 +17,6 @@ from torch import Tensor
 from isopix.core.device import (
     Precision,
     autocast,
-    check_compiler,
     compiles_by_default,
     eval_batch_size,
     free_memory,
@@ -188,10 +187,8 @@ def _decode_next(
 
 def _compiles(sampling: SamplingConfig, device: torch.device, caches: Sequence[KVCache]) -> bool:
     possible = all(isinstance(cache, AttentionCache) for cache in caches)
-    if sampling.compile:
-        check_compiler()
-        if not possible:
-            raise ValueError("only attention can be compiled; compiled mixers gave wrong samples")
+    if sampling.compile and not possible:
+        raise ValueError("only attention can be compiled; compiled mixers gave wrong samples")
     return possible and (compiles_by_default(device) if sampling.compile is None else sampling.compile)
 
 

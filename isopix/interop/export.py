@@ -42,13 +42,12 @@ SKIPPED = (
 
 def exported_model(loaded: LoadedRun) -> ExportedModel:
     """Return a ViTModel for patches, a ViTForImageClassification if fine-tuned, else an ImageGPT."""
-    recipe, head = loaded.recipe, loaded.class_head
-    tensors = {} if head is None else head.state_dict()
+    recipe, head = loaded.recipe, {} if loaded.class_head is None else loaded.class_head.state_dict()
     if recipe.model.codec.patch_size == 1 or recipe.objective.can_sample:
         loaded.require_decoder("export")
-        skipped = {f"classifier.{name}": NO_CLASS_HEAD for name in tensors}
+        skipped = {f"classifier.{name}": NO_CLASS_HEAD for name in head}
         return replace(export_imagegpt(loaded.network), skipped=skipped)
-    return export_vit(loaded.network, recipe, tensors, loaded.classes)
+    return export_vit(loaded.network, recipe, head, loaded.classes)
 
 
 def export_vit(

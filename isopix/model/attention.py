@@ -80,10 +80,6 @@ class AttentionCache(KVCache):
         super().__init__(Buffer(positions), Buffer(positions))
         self.shared: SharedRows | None = None
 
-    @property
-    def is_empty(self) -> bool:
-        return self.first.count == 0 and self.shared is None
-
     def keep_in(self, dtype: torch.dtype) -> None:
         self.first.dtype = self.second.dtype = dtype
 
@@ -160,7 +156,7 @@ class Attention(nn.Module):
     def forward_cached(self, tokens: Tokens, cache: AttentionCache) -> Tokens:
         """Return `forward` at the next positions: first a run of any length, then single ones."""
         batch, length, width = tokens.shape
-        first = cache.is_empty
+        first = cache.first.count == 0 and cache.shared is None
         if not first and length != 1:
             raise ValueError(f"after the first call positions come one at a time, not {length}")
         # Views, since einops takes longer than the work for a single position.

@@ -183,7 +183,6 @@ class Backbone(nn.Module):
         return torch.where(mask.any(-1, keepdim=True), tokens + embedding, tokens)
 
     def patch_tokens(self, tokens: HiddenState) -> Tokens:
-        """Return the tokens of positions, without prefix tokens."""
         return tokens[:, self.num_prefix_tokens :]
 
     def new_caches(self, precision: Precision | None = None) -> list[KVCache]:

@@ -33,7 +33,6 @@ class Likelihood(nn.Module, abc.ABC):
     no_logits: ClassVar[str] = ""  # why it has no logits to sample codes from, if it has none
 
     def require_codes(self) -> None:
-        """Raise ValueError if it predicts no codes."""
         if self.no_codes:
             raise ValueError(self.no_codes)
 

@@ -52,7 +52,6 @@ class Network(nn.Module):
         return self.codec.encode(images) if self.backbone.stem.reads_codes else images
 
     def inputs_of_codes(self, codes: Codes, grid: Grid | None = None) -> Inputs:
-        """Return what the stem reads of the images that these codes stand for."""
         return codes if self.backbone.stem.reads_codes else self.codec.decode(codes, grid)
 
     def visible_pixels(self, images: Images) -> Images:
@@ -67,7 +66,6 @@ class Network(nn.Module):
         return self.backbone.features(self.inputs_of(images), mask, kind=kind)
 
     def truncated(self, layer: int) -> "Network":
-        """Return the network with the first `layer` blocks of the backbone, sharing all weights."""
         return Network(self.codec, self.backbone.truncated(layer), self.head)
 
     def tensors(self) -> dict[str, Tensor]:

@@ -40,7 +40,6 @@ class PositionEmbedding(nn.Module, abc.ABC):
         return tokens + self.vectors()[start : start + tokens.shape[1]]
 
     def at(self, tokens: Tokens, positions: PositionIndices) -> Tokens:
-        """Add the vectors of these positions."""
         return tokens + self.vectors()[positions]
 
 

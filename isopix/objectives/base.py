@@ -16,17 +16,8 @@ from isopix.model.heads import Likelihood
 from isopix.model.masking import MaskingSpec
 from isopix.model.network import Network
 from isopix.model.stems.pixels import Inputs
-from isopix.objectives.baselines import (
-    Baseline,
-    LeftNeighbor,
-    MaskedCodes,
-    PNGFile,
-    TopNeighbor,
-    Unigram,
-    WebPFile,
-    code_map,
-)
-from isopix.objectives.visible_baselines import NearestVisible, VisibleHistogram
+from isopix.objectives.baselines import FROM_EARLIER_CODES, Baseline, MaskedCodes, Unigram, code_map
+from isopix.objectives.visible_baselines import FROM_VISIBLE_CODES
 
 Loss = Scalar  # mean nats per predicted code: a mean within each image, then over images
 Augment = Callable[[Images], Images]
@@ -67,7 +58,6 @@ class TrainingBatch(NamedTuple):
         return TrainingBatch(*moved)
 
     def chunks(self, count: int) -> Iterator["TrainingBatch"]:
-        """Yield the batch in `count` runs of images of nearly equal size."""
         split: list[Any] = [[None] * count if item is None else item.tensor_split(count) for item in self]
         return (TrainingBatch(*items) for items in zip(*split, strict=True))
 
@@ -97,9 +87,9 @@ class ObjectiveSpec(Part, noun="objective"):
     def baselines(self) -> tuple[type[Baseline], ...]:
         """The learning-free baselines of the loss; none for a loss that is not a mean over codes."""
         if self.can_sample:
-            return (Unigram, LeftNeighbor, TopNeighbor, PNGFile, WebPFile)
+            return FROM_EARLIER_CODES
         if self.masks_input and not self.causal:
-            return (Unigram, NearestVisible, VisibleHistogram)
+            return FROM_VISIBLE_CODES
         return (Unigram,)
 
     @property

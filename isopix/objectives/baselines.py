@@ -267,6 +267,9 @@ class WebPFile(LosslessFile):
         return lossless_file(Image.fromarray(pixels), "WEBP")
 
 
+FROM_EARLIER_CODES = (Unigram, LeftNeighbor, TopNeighbor, PNGFile, WebPFile)
+
+
 def _mosaic(images: Images) -> Pixels:
     columns = math.isqrt(len(images) - 1) + 1
     full = pad(images, (0, 0, 0, 0, 0, 0, 0, -len(images) % columns))

@@ -111,7 +111,6 @@ class BlockMask(MaskSpec):
         return repeat(coarse, "b (h w) -> b (h p w q) 1", h=rows, p=side, q=side)
 
     def check_grid(self, grid: Grid) -> None:
-        """Raise ValueError if the grid cannot be cut into squares, or has too few of them."""
         side = 1 if self.exact_count else self.side
         if grid.rows % side or grid.cols % side:
             raise ValueError(

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from isopix.codecs.base import Codec
 from isopix.core.choices import Range
-from isopix.core.random import generator
+from isopix.core.random import generator as seeded
 from isopix.core.registry import register
 from isopix.core.types import Grid, Images, LossMask, Mask, PositionIndices
 from isopix.model.masking import MaskingSpec, ShiftRightMaskingSpec, ZeroMaskingSpec
@@ -67,12 +67,6 @@ def keep_or_swap(
     visible = replaced | (whole & (choice >= random_rate) & (choice < random_rate + keep_rate))
     source = torch.where(replaced, other, torch.arange(whole.shape[1]))
     return Corruption(chosen, chosen & ~visible[..., None], source)
-
-
-def per_image_generators(images: Images) -> list[torch.Generator]:
-    """Return a generator for each image, seeded by a hash of its pixels."""
-    digests = [hashlib.blake2b(image.numpy().tobytes(), digest_size=8) for image in images.cpu()]
-    return [generator(0, f"static/{digest.hexdigest()}") for digest in digests]
 
 
 @register("masked")
@@ -172,7 +166,9 @@ class Masked(ObjectiveSpec):
     def _draw(self, images: Images, codec: Codec, generator: torch.Generator) -> Corruption:
         if not self.deterministic_mask:
             return self._corrupt(len(images), codec, generator)
-        drawn = [self._corrupt(1, codec, own) for own in per_image_generators(images)]
+        digests = (hashlib.blake2b(image.numpy().tobytes(), digest_size=8) for image in images.cpu())
+        generators = (seeded(0, f"static/{digest.hexdigest()}") for digest in digests)
+        drawn = [self._corrupt(1, codec, own) for own in generators]
         return Corruption(*map(torch.cat, zip(*drawn, strict=True)))
 
     def _corrupt(self, batch: int, codec: Codec, generator: torch.Generator) -> Corruption:

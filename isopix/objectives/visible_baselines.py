@@ -71,6 +71,9 @@ class VisibleHistogram(CountBaseline):
         return torch.where(seen, mixed, unigram)
 
 
+FROM_VISIBLE_CODES = (Unigram, NearestVisible, VisibleHistogram)
+
+
 def _kernel(rows: int, cols: int) -> Float[Tensor, "_ _"]:
     """Return distance**-DISTANCE_POWER for all offsets in an image, 0 for none."""
     row, col = torch.arange(1 - rows, rows)[:, None], torch.arange(1 - cols, cols)

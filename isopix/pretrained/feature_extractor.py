@@ -17,7 +17,7 @@ from isopix.core.verb import checked
 from isopix.model.backbone import FeatureKind, HiddenState
 from isopix.model.network import Network, evaluation_mode, without_start_token
 from isopix.model.positions import Pool, pool_tokens, pooled_width
-from isopix.pretrained.inputs import ImagesLike, as_images
+from isopix.pretrained.inputs import ImagesLike, as_images, require_images
 from isopix.probing.features import extract_features
 from isopix.runs.load import LoadedRun
 from isopix.storage.provenance import sha256_of
@@ -89,12 +89,10 @@ class FeatureExtractor(nn.Module):
     ) -> list[HiddenState]:
         """Return the tokens [B N D] of these layers of 0 to L, any class token first; gradients flow."""
         chosen = self._layer_indices(layers)
-        given = self.preprocess(images).to(self.network.device)
-        shown = given if len(given) else given.new_zeros(1, *given.shape[1:])  # no part expects no images
+        given = require_images(self.preprocess(images)).to(self.network.device)
         with autocast(given.device, self.precision):
-            inputs = self.network.inputs_of(shown)
-            found = self.network.backbone.forward_intermediates(chosen, inputs, kind=self.feature_kind)
-        return [tokens[: len(given)] for tokens in found]
+            inputs = self.network.inputs_of(given)
+            return self.network.backbone.forward_intermediates(chosen, inputs, kind=self.feature_kind)
 
     def forward_head(self, tokens: HiddenState) -> Float[Tensor, "B _"]:
         """Pool the tokens that `forward_features` returns to one float32 vector per image."""
@@ -119,13 +117,9 @@ class FeatureExtractor(nn.Module):
 
         `start_token=False` omits an autoregressive model's start token, as `transformers` does.
         """
+        layers = [self.layer if layer is None else layer]
         return self.layer_features(
-            images,
-            [self.layer if layer is None else layer],
-            features=features,
-            pool=pool,
-            start_token=start_token,
-            batch_size=batch_size,
+            images, layers, features=features, pool=pool, start_token=start_token, batch_size=batch_size
         )[0]
 
     @checked

@@ -23,9 +23,9 @@ class Features(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     """Transform images to the pooled features of one layer of a pre-trained model, as a linear probe reads.
 
     `model` is what `isopix.load` takes, or its result; `layer`, `pool` and `features` are by default those
-    that it was loaded with. Images are a list of files or of PIL images of any size; or uint8 [B 3 H W] or
-    [B H W 3] of the model's size, the latter also flattened to [B H*W*3]. Other dtypes may hold integers from
-    0 to 255. A fitted transformer is pickled with its weights.
+    that it was loaded with. Images are a list of files or of PIL images, or uint8 [B 3 H W] or [B H W 3], of
+    any size; or of the model's size and flattened to [B H*W*3], of any dtype with integers from 0 to 255. A
+    fitted transformer is pickled with its weights.
 
     Attributes: `model_`, the loaded model; `n_features_in_`, H*W*3.
     """
@@ -72,14 +72,9 @@ class Features(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         height, width = model.network.codec.image_size
         is_list = isinstance(X, list | tuple) or getattr(X, "ndim", 0) == 1
         if is_list and isinstance(next(iter(X), None), str | bytes | os.PathLike | Image.Image):
-            X = model.preprocess(list(X)).numpy()  # noqa: N806
-        if getattr(X, "ndim", None) == 4:
-            pixels = np.asarray(X)
-            if pixels.shape[1:] == (3, height, width):
-                pixels = rearrange(pixels, "b c h w -> b h w c")
-            if pixels.shape[1:] != (height, width, 3):
-                raise ValueError(f"expected images [B {height} {width} 3] or [B 3 H W], got {pixels.shape}")
-            X = pixels.reshape(len(pixels), -1)  # noqa: N806
+            X = rearrange(model.preprocess(list(X)).numpy(), "b c h w -> b (h w c)")  # noqa: N806
+        elif getattr(X, "ndim", None) == 4:
+            X = rearrange(model.preprocess(X).cpu().numpy(), "b c h w -> b (h w c)")  # noqa: N806
         values = validate_data(self, X, reset=reset)
         if values.dtype != np.uint8 and not ((values >= 0) & (values <= 255) & (values == values // 1)).all():
             problem = "Negative values in data" if (values < 0).any() else "Invalid values in data"

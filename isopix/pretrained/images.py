@@ -25,7 +25,7 @@ from isopix.data.survey import image_names
 from isopix.generate.results import NearestTraining, PictureResult
 from isopix.plots.images import png_bytes, sample_grid
 from isopix.pretrained.inputs import ArrayLike, ImagesLike, as_images, require_images
-from isopix.pretrained.neighbors import ComparedImages
+from isopix.pretrained.neighbors import NamedSplits
 from isopix.pretrained.run import logger, require_writable
 from isopix.runs.image_lists import leave_out_seen
 from isopix.runs.load import LoadedRun
@@ -171,23 +171,23 @@ def named_images(
     ]
 
 
-def compared_images(
+def named_splits(
     loaded: LoadedRun,
     data: DataLike | None,
     split: SplitName | None,
     limit: int | None,
     settings: Sequence[str] = (),
-) -> ComparedImages:
-    """Return the splits with images, and their names. Raises ValueError without any image."""
-    holdout = None if split else 0.0  # one split, if it has one
-    whole = opened_images(loaded, data, holdout=holdout, settings=settings)
-    dataset = replace(sample_of_each(whole, limit), seen_known=loaded.seen_known)
+) -> NamedSplits:
+    """Return the splits with images, of the run's own data those of the run. Raises ValueError for none."""
+    holdout = None if split or is_own(loaded.recipe.data, data) else 0.0
+    dataset = opened_images(loaded, data, limit, holdout, settings)
+    dataset = replace(dataset, seen_known=loaded.seen_known)
     splits = {name: getattr(dataset, name) for name in ([split] if split else SPLIT_NAMES)}
     splits = {name: each for name, each in splits.items() if len(each)}
     if not splits:
         raise ValueError(f"dataset '{dataset.name}' has no images of {split or 'any'} split")
     source = evaluation_data(loaded, data).updated(settings)
-    return ComparedImages(dataset, splits, named_images(loaded, data, splits, settings), source)
+    return NamedSplits(dataset, splits, named_images(loaded, data, splits, settings), source)
 
 
 def prompt_images(

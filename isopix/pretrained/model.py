@@ -13,14 +13,14 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from isopix.analysis.attention import attention_from
+from isopix.analysis.attention import QueryAttention, attention_from
 from isopix.analysis.scores import ScoreConfig, code_nats, surprise_maps
 from isopix.core.choices import Count, NonNegative
 from isopix.core.config import to_dict
 from isopix.core.device import autocast, runtime_environment
 from isopix.core.random import generator
 from isopix.core.text import count_of
-from isopix.core.types import Logits
+from isopix.core.types import Images, Logits
 from isopix.core.verb import Flat, checked
 from isopix.finetuning.evaluate import EnsembleLogits, ensemble_logits, majority_vote, num_masks
 from isopix.generate.complete import (
@@ -150,17 +150,20 @@ class PretrainedModel(FeatureExtractor):
 
         Each attention of the blocks sums to one, without start and class tokens.
         """
-        inputs, backbone = require_images(self.preprocess(image)), self.network.backbone
-        rows, cols = backbone.grid
+        inputs, (rows, cols) = require_images(self.preprocess(image)), self.network.backbone.grid
         row, col = position or (rows // 2, cols // 2)
         if len(inputs) != 1 or not (0 <= row < rows and 0 <= col < cols):
             given = f"{count_of(len(inputs), 'image')} and position {row}, {col}"
             raise ValueError(f"attention is of one image at a position of {rows} x {cols}; got {given}")
-        query = torch.tensor([backbone.num_prefix_tokens + row * cols + col])
-        with inference(self, "fp32"):
-            causal = self.loaded.recipe.objective.causal
-            found = attention_from(self.network, inputs, query, causal=causal)
+        found = self.attention_at(inputs, row, col)
         return rearrange(found.heads[0], "attentions heads (h w) -> attentions heads h w", h=rows)
+
+    def attention_at(self, images: Images, row: int, col: int) -> QueryAttention:
+        """Return the attention from a position of each of the images that `preprocess` returned."""
+        backbone, causal = self.network.backbone, self.loaded.recipe.objective.causal
+        query = torch.tensor([backbone.num_prefix_tokens + row * backbone.grid.cols + col])
+        with inference(self, "fp32"):
+            return attention_from(self.network, images, query, causal=causal)
 
     def sampling(self, sampling: SamplingConfig) -> SamplingConfig:
         return replace(sampling, precision=sampling.precision or self.precision)

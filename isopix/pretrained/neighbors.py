@@ -29,7 +29,7 @@ OUTLIERS = "distance flags image.split image.index image.name nearest.split near
 
 
 @dataclass(frozen=True)
-class ComparedImages:
+class NamedSplits:
     """The images of some splits of a dataset, one split after the other, with the name of each."""
 
     dataset: ImageDataset
@@ -65,7 +65,7 @@ class ComparedImages:
         return whole_source(self.source)
 
 
-def kept_duplicates(groups: Groups, images: ComparedImages) -> list[tuple[Duplicate, ...]]:
+def kept_duplicates(groups: Groups, images: NamedSplits) -> list[tuple[Duplicate, ...]]:
     """Return groups, the most similar first: in each the largest photo is kept, of equal ones that
     of the shortest name, of those the first.
 
@@ -87,7 +87,7 @@ def kept_duplicates(groups: Groups, images: ComparedImages) -> list[tuple[Duplic
     return sorted(found, key=lambda group: max(each.difference for each in group))
 
 
-def farthest_images(found: Neighbors, images: ComparedImages) -> list[Outlier]:
+def farthest_images(found: Neighbors, images: NamedSplits) -> list[Outlier]:
     """Return all images, those farthest from others first, and flags of the first `FLAGGED` photos."""
     order = found.distances.argsort(descending=True, stable=True).tolist()
     distances, nearest = found.distances.tolist(), found.indices[:, 0].tolist()
@@ -98,7 +98,7 @@ def farthest_images(found: Neighbors, images: ComparedImages) -> list[Outlier]:
     return outliers
 
 
-def similar_images(found: Neighbors, queries: ComparedImages, images: ComparedImages) -> list[Query]:
+def similar_images(found: Neighbors, queries: NamedSplits, images: NamedSplits) -> list[Query]:
     """Return each query with its nearest images."""
     pairs = zip(queries.names, found.indices.tolist(), found.similarities.tolist(), strict=True)
     return [
@@ -108,7 +108,7 @@ def similar_images(found: Neighbors, queries: ComparedImages, images: ComparedIm
 
 
 def lists_of(
-    near: Neighbors, images: ComparedImages, queries: ComparedImages | None, threshold: float | None
+    near: Neighbors, images: NamedSplits, queries: NamedSplits | None, threshold: float | None
 ) -> dict[str, Any]:
     """Return the lists of the result: of the nearest images to queries, or else duplicates and outliers."""
     duplicates, outliers = list[tuple[Duplicate, ...]](), list[Outlier]()
@@ -127,7 +127,7 @@ def lists_of(
 
 
 def save_neighbors(
-    path: Path, result: NeighborsResult, count: int, images: ComparedImages, queries: ComparedImages
+    path: Path, result: NeighborsResult, count: int, images: NamedSplits, queries: NamedSplits
 ) -> NeighborsResult:
     """Write the record, and a CSV file and a picture of the first `count` of each list."""
     path.mkdir(parents=True, exist_ok=True)
@@ -153,7 +153,7 @@ def save_neighbors(
 
 
 def _line(
-    found: Query | Outlier | tuple[Duplicate, ...], images: ComparedImages, queries: ComparedImages
+    found: Query | Outlier | tuple[Duplicate, ...], images: NamedSplits, queries: NamedSplits
 ) -> SheetLine:
     if isinstance(found, Query):
         near = [images.picture(each.image) for each in found.nearest[: COLUMNS - 1]]

@@ -19,7 +19,7 @@ from isopix.model.network import evaluation_mode
 from isopix.model.positions import Pool
 from isopix.pretrained.model import PretrainedModel
 from isopix.recipes.recipe import Recipe
-from isopix.runs.load import LoadedRun, find_model, load_run, saved_recipe, writable_model
+from isopix.runs.load import find_model, load_run, saved_recipe, writable_model
 from isopix.runs.results import LR_SEARCH, LRSearchResult, TrainingResult
 from isopix.runs.state import RunStatus
 from isopix.storage import hub
@@ -44,18 +44,15 @@ def load(
     """Load a model from a run folder, a folder of `save`, a name of `list_models`, or the Hub (`owner/name`).
 
     `pool` is by default that of the recipe: `first` (the class token) of a model that has one, else `mean`.
-    Raises ValueError if there is no such model or it is damaged, RuntimeError if the Hub cannot be reached.
+    Warnings report damaged checkpoints and plugins. Raises ValueError if there is no such model or it is
+    damaged, RuntimeError if the Hub cannot be reached.
     """
     folder = hub.resolve_path(find_model(Path(name_or_path)))
     reject_huggingface_model(folder, name_or_path)
     loaded = load_run(folder, device=select_device(device))
+    for text in loaded.warnings:
+        logger.warning("%s", text)
     return PretrainedModel(loaded, layer=layer, pool=pool, features=features, precision=precision)
-
-
-@checked
-def save(model: PretrainedModel, folder: str | os.PathLike[str]) -> None:
-    """Write a folder that `load` reads; see `PretrainedModel.save`."""
-    model.save(folder)
 
 
 @dataclass(frozen=True)
@@ -104,7 +101,7 @@ class Run:
     @cached_property
     def model(self) -> PretrainedModel:
         """The best weights of a run that selects them, the newest of any other; loaded once."""
-        return PretrainedModel(load_run(self.folder, device=select_device(self.device)))
+        return load(self.folder, device=self.device)
 
 
 RunLike = Run | PretrainedModel | str | os.PathLike[str]
@@ -151,7 +148,7 @@ def open_run(
         folder = RunFolder.open(path)
         if writes and not out and path == Path(source):
             require_writable(own_folder(folder.path, writes))
-        model = PretrainedModel(load_network(path, device))
+        model = load(path, device=device)
         if verb:
             model.require(verb)
         yield (None if out else run_folder(path)), model  # of a model of the package the copy
@@ -164,15 +161,6 @@ def default_precision(source: RunLike, model: PretrainedModel) -> Precision:
     device = model.network.device
     own = model.loaded.recipe.train.precision_on(device)
     return own if native_precision(device) == "bf16" else "fp32"
-
-
-def load_network(path: Path, device: DeviceLike) -> LoadedRun:
-    """Return the newest intact network at a path; warnings report damaged checkpoints and plugins."""
-    loaded = load_run(path, device=select_device(device))
-    for text in loaded.warnings:
-        logger.warning("%s", text)
-    loaded.network.eval()
-    return loaded
 
 
 def training_result(

@@ -115,8 +115,9 @@ class LinearProbe(EvaluatorSpec):
                 | {"low": each.interval[0], "high": each.interval[1]}
                 for each in found.layers
             ]
-            if context.history is not None:
-                context.history.mkdir(parents=True, exist_ok=True)
+            if context.folder is not None:
+                history = context.folder.history  # whose path changes once, after step 0
+                history.mkdir(parents=True, exist_ok=True)
                 record = {
                     "kind": "linear probe",
                     "step": step,
@@ -129,7 +130,7 @@ class LinearProbe(EvaluatorSpec):
                     "layers": layers,
                     "measurement": to_dict(self.measurement(data)),
                 }
-                write_json(context.history / f"step-{step:08d}.json", record)
+                write_json(history / f"step-{step:08d}.json", record)
             best = {f"probe_{name}": value for name, value in layers[found.best_index].items()}
             return {**best, "probe_images": len(evaluated)}
 

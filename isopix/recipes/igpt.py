@@ -166,18 +166,5 @@ def _network(recipe: Recipe) -> tuple[object, ...]:
     return (*(values[name] for name in NETWORK), recipe.grid)
 
 
-PAPERS["igpt"] = (
-    digits,
-    digits_bert,
-    translated_digits,
-    translated_digits_bert,
-    tiny,
-    tiny_bert,
-    s,
-    s_bert,
-    m,
-    m_bert,
-    l,
-    l_bert,
-    xl,
-)
+SMALL = (digits, digits_bert, translated_digits, translated_digits_bert, tiny, tiny_bert)
+PAPERS["igpt"] = (*SMALL, s, s_bert, m, m_bert, l, l_bert, xl)

@@ -102,7 +102,6 @@ class Recipe:
         return self.model.build(codec, self.objective, generator(self.train.seed, "initialise"))
 
     def assemble(self, codec: Codec) -> Network:
-        """Return the network without initialization; under `torch.device("meta")` it takes no memory."""
         self._check(codec)
         return self.model.assemble(codec, self.objective)
 

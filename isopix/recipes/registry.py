@@ -1,8 +1,8 @@
 """All recipes by name, and changed settings with where each comes from."""
 
-import dataclasses
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -101,7 +101,7 @@ def resolve(
 ) -> Resolved:
     """Return a recipe, changed by `layers`, with the data's palette and affordable evaluation."""
     unchanged = find(recipe) if isinstance(recipe, str) else recipe
-    changed, origins = _overridden(unchanged, layers(file, options, settings))
+    changed, origins = overridden(unchanged, layers(file, options, settings))
     with_palette = with_palette_of_data(changed, origins)
     if with_palette != changed:
         paths = [f"model.codec.{name}" for name in PALETTE_SETTINGS]
@@ -118,9 +118,8 @@ def resolve(
     return Resolved(changed, origins, unchanged)
 
 
-def _overridden(
-    recipe: Recipe, layers: Iterable[tuple[str, dict[str, Any]]]
-) -> tuple[Recipe, dict[str, str]]:
+def overridden(recipe: Recipe, layers: Iterable[tuple[str, dict[str, Any]]]) -> tuple[Recipe, dict[str, str]]:
+    """Return the recipe with these changes, the later ones winning, and where each is from."""
     origins, epochs = dict[str, str](), None
     for origin, changes in layers:
         epochs = changes.pop(EPOCHS, epochs)
@@ -197,12 +196,7 @@ def _origin(path: str, origins: Mapping[str, str]) -> str:
 def is_setting(path: str) -> bool:
     """Return whether a path of names may be a setting or the end of one: `depth`, `block.heads`."""
     classes = [*SETTINGS_GROUPS, *(part for noun in nouns() for part in kinds(noun).values())]
-    names = {item.name for cls in classes for item in dataclasses.fields(cls)} | {
-        "kind",
-        EPOCHS,
-        *ALIASES,
-        *SIZE,
-    }
+    names = {"kind", EPOCHS, *ALIASES, *SIZE}.union(each.name for cls in classes for each in fields(cls))
     return all(name in names for name in path.split("."))
 
 

@@ -196,7 +196,6 @@ class Setting:
 
     @property
     def assignment(self) -> str:
-        """The setting as `path=value`, with the source of a changed value."""
         text = f"{self.path}={dumps(self.value)}"
         if self.source != UNCHANGED:
             text += f"  ({self.source}; recipe: {dumps(self.default)})"

@@ -199,10 +199,8 @@ def environment_section(run: RunRecord) -> Section:
     notes = [] if items else ["No environment.json in this run."]
     notes += [str(each.get("text", "")) for each in run.log if each["kind"] == "note"]
     if len(notes) > MAX_NOTES:
-        notes = [
-            *notes[:MAX_NOTES],
-            f"{len(notes) - MAX_NOTES:,} more notes are in {run.path.name}/log.jsonl.",
-        ]
+        more = f"{len(notes) - MAX_NOTES:,} more notes are in {run.path.name}/log.jsonl."
+        notes = [*notes[:MAX_NOTES], more]
     if run.problems:
         notes += ["Files that could not be read:", *run.problems]
     return Section("Environment", [Panel(settings=[Settings("", items)], notes=notes)])

@@ -60,7 +60,7 @@ class Section(NamedTuple):
 
     title: str
     panels: Sequence[Panel]
-    layout: Literal["stack", "pair", "grid"] = "stack"
+    layout: Literal["stack", "pair"] = "stack"
     css: Literal["", "wrapped"] = ""
 
 

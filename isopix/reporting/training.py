@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 
 from isopix.core.config import from_dict
-from isopix.core.stats import wilson_interval
 from isopix.core.text import Table, format_bytes, spell_duration
 from isopix.plots import curves
 from isopix.recipes.cost import recipe_cost
@@ -91,7 +90,7 @@ def finetune_accuracy(run: RunRecord) -> FineTuneAccuracy | None:
     if not tested:
         return None
     last = tested[-1]
-    low, high = last.get("interval") or wilson_interval(last["accuracy"], last["images"])
+    low, high = last["interval"]
     measured = from_dict(Measurement, last["measurement"])
     return FineTuneAccuracy(last["accuracy"], low, high, last["step"], measured)
 

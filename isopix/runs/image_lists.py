@@ -12,6 +12,7 @@ from torch import Tensor
 
 from isopix.core.files import regular
 from isopix.core.stats import accuracy_interval
+from isopix.core.text import count_of
 from isopix.core.types import Groups
 from isopix.data.copies import without_copies
 from isopix.data.dataset import ImageDataset
@@ -71,15 +72,13 @@ def leave_out_seen(
     kept, count = (before, 0) if seen is None else without_copies(before, seen)
     if not count:
         return data, ""
-    images = f"{len(before):,} {split} images of dataset '{data.name}'"
+    images = f"{count_of(len(before), f'{split} image')} of dataset '{data.name}'"
     used = "used to train the run or to select its step"
     if count == len(before):
-        only = f"the only {split} image of dataset '{data.name}' was {used}"
-        raise ValueError(only if count == 1 else f"all {images} were {used}")
-    left = "is left out: it was" if count == 1 else "are left out: they were"
+        raise ValueError(f"no images are left: all {images} were {used}")
     left_out = {**data.left_out, split: data.left_out.get(split, 0) + count}
     parts: dict[str, Any] = {split: kept, "left_out": left_out}
-    return replace(data, **parts), f"{count:,} of {images} {left} {used}"
+    return replace(data, **parts), f"{count:,} of {images} left out: {used}"
 
 
 class ClassifiedImages(NamedTuple):

@@ -147,7 +147,6 @@ class RunLogger:
         return log
 
     def _write(self, record: Record, log: Callable[[int, Metrics], None]) -> None:
-        """Log the metrics of a record, but those that were logged of the same or a later step."""
         step, found = _last_step(record), metrics_of(record)
         metrics = {name: found[name] for name in found if self._steps.get(name, -1) < step}
         if metrics:

@@ -1,7 +1,7 @@
 """Pre-training and fine-tuning: a recipe and its images become a run folder."""
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,6 @@ import torch
 from isopix.codecs.base import Codec
 from isopix.core import progress, ranks
 from isopix.core.config import from_dict, to_dict
-from isopix.core.device import check_compiler, runtime_environment
 from isopix.data.dataset import ImageDataset
 from isopix.data.load import load_dataset
 from isopix.data.measurement import missing_class_notes, missing_classes, unknown_images_warning
@@ -41,18 +40,11 @@ MAX_BYTES = 2**21  # of their pixels: 14 images of 224x224
 
 
 def train_recipe(
-    start: TrainingStart,
-    out: Path,
-    *,
-    device: torch.device,
-    observer: RunObserver,
-    allowed: Collection[str] = (),
+    start: TrainingStart, out: Path, *, device: torch.device, observer: RunObserver
 ) -> RunStatus:
-    """Train or fine-tune in the new folder `out`, where names that are `allowed` may be."""
+    """Train or fine-tune in the new folder `out`."""
     recipe = start.recipe
-    if recipe.train.compile:
-        check_compiler()
-    with shared_by_ranks(start_run(out, allowed), out) as folder:
+    with shared_by_ranks(start_run(out), out) as folder:
         data = load_dataset(recipe.data)
         check_data(recipe, data)
         if start.run is None:
@@ -75,11 +67,10 @@ def train_recipe(
         save_hashes(folder.path / LABELED, labeled)
         save_data_sample(folder, data)
         facts = {
-            **environment(runtime_environment(device)),
+            **environment(recipe.train.environment(device)),
             **plugin_records(),
             **_records(training),
             **start.provenance,
-            "precision": training.precision,
         }
         write_environment(folder, from_dict(RunEnvironment, facts))
         remember_plugins()

@@ -46,7 +46,6 @@ class TrainingResult(Result):
 
     @property
     def model(self) -> Any:
-        """The network: the best weights of a run that selects them, the newest of any other."""
         return self.run.model
 
     def tables(self) -> list[Table]:

@@ -3,7 +3,7 @@
 import logging
 import os
 import shutil
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +13,7 @@ import torch
 
 from isopix.core import ranks
 from isopix.core.config import to_dict
-from isopix.core.device import DeviceLike, check_compiler, describe_devices, free_memory, total_memory
+from isopix.core.device import DeviceLike, free_memory, total_memory
 from isopix.core.overrides import changed_settings
 from isopix.core.text import count_of
 from isopix.core.verb import begin_work
@@ -38,8 +38,7 @@ from isopix.train.parallel import process_group
 from isopix.train.stopping import CAUSES, best_evaluation
 
 logger = logging.getLogger("isopix")
-ObserverFor = Callable[[Recipe], RunObserver]
-Select = Callable[[TrainingStart, Path, torch.device, ObserverFor], TrainingStart | RunStatus]
+Select = Callable[[TrainingStart, Path, torch.device, RunObserver], TrainingStart | RunStatus]
 """Returns from runs in a folder how to train, or the status of one that was stopped."""
 MAX_LISTED = 6  # settings in an error message
 WITHOUT_EFFECT = ("data.store", "data.workers")  # ends of the names of settings that change no number
@@ -88,18 +87,13 @@ def check_same_run(start: TrainingStart, out: Path) -> None:
 
 
 def train_or_resume(
-    start: TrainingStart,
-    out: Path,
-    *,
-    device: torch.device,
-    observer: RunObserver,
-    allowed: Collection[str] = (),
+    start: TrainingStart, out: Path, *, device: torch.device, observer: RunObserver
 ) -> RunStatus:
     """Train in the run folder `out`, or resume the run that is there, which must have been started so."""
     if RunFolder(out).has_checkpoints:
         check_same_run(start, out)
         return resume_run(out, device=device, observer=observer)
-    return train_recipe(start, out, device=device, observer=observer, allowed=allowed)
+    return train_recipe(start, out, device=device, observer=observer)
 
 
 def resume_run(
@@ -111,8 +105,6 @@ def resume_run(
     with shared_by_ranks(RunFolder.open(out).lock(), out) as folder:
         saved = find_checkpoint(out)
         recipe, state = _moved(saved.recipe, source), saved.state
-        if recipe.train.compile:
-            check_compiler()
         if OPTIMIZER not in saved.tensors:
             raise ValueError(
                 f"{out} is a model without optimizer state, such as an imported one; it can be probed, "
@@ -160,27 +152,23 @@ def _differences(saved: SavedRun, device: torch.device) -> list[str]:
 
 
 def train_selected(
-    select: Select, start: TrainingStart, out: Path, device: torch.device, observer_for: ObserverFor
+    select: Select, start: TrainingStart, out: Path, device: torch.device, observer: RunObserver
 ) -> RunStatus:
     """Train in `out` what is selected in `out/selection`; the same call continues after an interruption."""
-    folder = RunFolder(out).selection
-    chosen = select(start, folder, device, observer_for)
+    chosen = select(start, RunFolder(out).selection, device, observer)
     if isinstance(chosen, RunStatus):
         return chosen
-    observer = observer_for(chosen.recipe)
-    return train_or_resume(chosen, out, device=device, observer=observer, allowed=[folder.name])
+    return train_or_resume(chosen, out, device=device, observer=observer)
 
 
 def select_step(
-    start: TrainingStart, out: Path, device: torch.device, observer_for: ObserverFor
+    start: TrainingStart, out: Path, device: torch.device, observer: RunObserver
 ) -> TrainingStart | RunStatus:
     """Select the step of fine-tuning by the run `out`, to refit on train and validation (iGPT section 3.1).
 
-    The run that is returned starts from the same weights and trains for as many steps as have the best
-    validation accuracy. Raises RuntimeError if no step is better than step 0.
+    Raises RuntimeError if no step is better than step 0.
     """
     selecting = start._replace(recipe=start.recipe.updated(num_test_images=0))
-    observer = observer_for(selecting.recipe)
     status = train_or_resume(selecting.again(), out, device=device, observer=observer)
     return _refit_start(start, RunFolder(out)) if status.finished else status
 
@@ -199,7 +187,6 @@ def check_selects_step(recipe: Recipe) -> None:
 
 
 def _refit_start(start: TrainingStart, selection: RunFolder) -> TrainingStart:
-    """Return the start of the run on train and validation, with the palette of train, after the selection."""
     records, run = read_log(selection.log), selection.path.resolve()
     best = best_evaluation(records)
     assert best is not None, "the run was checked to have validation images"
@@ -247,13 +234,10 @@ def train_in_processes(
     begin_work(recipe.train.check_ranks)
     with process_group(device) as where:
         require_memory(recipe, where)
-
-        def observer_for(trained: Recipe) -> RunObserver:
-            return RunObserver(_title(start._replace(recipe=trained), where), loggers=loggers)
-
+        observer = RunObserver(loggers=loggers)
         if select:
-            return train_selected(select, start, out, where, observer_for)
-        return train_recipe(start, out, device=where, observer=observer_for(recipe))
+            return train_selected(select, start, out, where, observer)
+        return train_recipe(start, out, device=where, observer=observer)
 
 
 def resume_in_processes(
@@ -272,16 +256,6 @@ def resume_in_processes(
     with process_group(device) as where:
         recipe.train.check_ranks(ranks.num_ranks())
         return resume_run(out, device=where, observer=RunObserver(loggers=loggers), source=source)
-
-
-def _title(start: TrainingStart, device: torch.device) -> str:
-    recipe, train = start.recipe, start.recipe.train
-    origin = " from scratch" if recipe.finetune else ""
-    if pretrained := start.provenance.get("pretrained"):
-        origin = f" from step {pretrained['step']} of {os.path.relpath(pretrained['run'])}"
-    work = f"{count_of(train.steps, 'step')}, batch size {train.batch_size}, {train.optimizer.label()}"
-    text = f"{recipe.name}{origin} on {recipe.data.source}, {work}, {describe_devices(device)}"
-    return text if recipe.finetune is None else f"{text}; augmentation: {recipe.data.augment.label()}"
 
 
 def require_memory(recipe: Recipe, device: torch.device) -> None:

@@ -22,7 +22,7 @@ from isopix.recipes.recipe import Recipe
 from isopix.runs.load import LoadedRun, find_checkpoint
 from isopix.runs.pretrain import check_data, require_validation
 from isopix.runs.results import LR_SEARCH, LRSearchResult, LRTrial, TrialStatus, best_trial, worsened
-from isopix.runs.resume import ObserverFor, Select, folder_of_runs, train_or_resume
+from isopix.runs.resume import Select, folder_of_runs, train_or_resume
 from isopix.runs.start import TrainingStart, prepare_finetune
 from isopix.runs.state import MODEL, read_environment
 from isopix.runs.training_log import RunObserver, unigram_nats, validation_measurement
@@ -54,12 +54,7 @@ def trial_recipe(recipe: Recipe) -> Recipe:
 
 
 def run_lr_search(
-    start: TrainingStart,
-    out: Path,
-    lrs: tuple[float, ...],
-    *,
-    device: torch.device,
-    observer_for: ObserverFor = lambda recipe: RunObserver(),
+    start: TrainingStart, out: Path, lrs: tuple[float, ...], *, device: torch.device, observer: RunObserver
 ) -> LRSearchResult:
     """Search for the learning rate in `out`, or continue; unfinished if a trial was asked to stop.
 
@@ -77,7 +72,7 @@ def run_lr_search(
         result = _result(lrs, _saved_trials(out, lrs), out)
         while not result.finished:
             lr = result.remaining[0]
-            folder, observer = trial_folder(out, lr), observer_for(with_lr(recipe, lr))
+            folder = trial_folder(out, lr)
             trial = train_at_lr(start.again(), lr, folder, device=device, observer=observer)
             if trial is None:
                 break
@@ -101,13 +96,13 @@ def lr_selection(settings: Sequence[str]) -> tuple[tuple[str, ...], Select | Non
 
 
 def select_lr(
-    start: TrainingStart, out: Path, device: torch.device, observer_for: ObserverFor, lrs: tuple[float, ...]
+    start: TrainingStart, out: Path, device: torch.device, observer: RunObserver, lrs: tuple[float, ...]
 ) -> TrainingStart:
     """Search for the learning rate in `out`, and return the start of the training with the best one.
 
     Raises Interrupted if a trial was stopped, RuntimeError if none has learned anything.
     """
-    result = run_lr_search(start, out, lrs, device=device, observer_for=observer_for)
+    result = run_lr_search(start, out, lrs, device=device, observer=observer)
     if not result.finished:
         raise Interrupted(f"stopped and saved: {out}", result)
     if result.best_lr is None:
@@ -174,19 +169,15 @@ def check_trial(recipe: Recipe, data: ImageDataset, run: RunFolder, trial: LRTri
         assert labels is not None, "checked by require_labels"
         reason = chance_level_warning(trial.accuracy, labels).partition(";")[0]
     elif trial.loss is not None:
-        bound, name = min(_bounds(recipe, run), default=(math.inf, ""))
+        unigram = unigram_nats(read_log(run.log))
+        bounds = [] if unigram is None else [(unigram, f"the unigram baseline {unigram:.4f}")]
+        if recipe.model.head.categorical:
+            uniform = math.log(find_checkpoint(run.path, (MODEL,)).network().codec.vocab_size)
+            bounds.append((NEAR_UNIFORM * uniform, f"{NEAR_UNIFORM:.0%} of the uniform loss {uniform:.4f}"))
+        bound, name = min(bounds, default=(math.inf, ""))
         if trial.loss >= bound:
             reason = f"final validation loss {trial.loss:.4f} is not below {name}"
     return replace(trial, status="failed", reason=reason) if reason else trial
-
-
-def _bounds(recipe: Recipe, run: RunFolder) -> list[tuple[float, str]]:
-    unigram = unigram_nats(read_log(run.log))
-    bounds = [] if unigram is None else [(unigram, f"the unigram baseline {unigram:.4f}")]
-    if recipe.model.head.categorical:
-        uniform = math.log(find_checkpoint(run.path, (MODEL,)).network().codec.vocab_size)
-        bounds.append((NEAR_UNIFORM * uniform, f"{NEAR_UNIFORM:.0%} of the uniform loss {uniform:.4f}"))
-    return bounds
 
 
 def _saved_trials(out: Path, lrs: tuple[float, ...]) -> tuple[LRTrial, ...]:
@@ -248,7 +239,7 @@ def finetune_low_data(
                 folder = RunFolder(out / f"labels-{count}-subset-{subset}")
                 data = replace(start.recipe.data, labels_per_class=count, subset=subset)
                 own = start.again()._replace(recipe=start.recipe.updated(data=data))
-                observer = RunObserver(title=None)
+                observer = RunObserver(shown=False)
                 if not train_or_resume(own, folder.path, device=device, observer=observer).finished:
                     raise KeyboardInterrupt
                 tests.append(_test_record(folder))

@@ -65,7 +65,6 @@ class TrainingStart(NamedTuple):
         return TrainingStart(recipe, run, {"codec": origin} if origin else {}, tuple(notes))
 
     def settings(self) -> dict[str, Any]:
-        """Return the settings and the origin of the weights, to compare with those of another time."""
         return given_settings(self.recipe, self.provenance)
 
 
@@ -133,17 +132,12 @@ def prepare_finetune(
         )
     base = _for_this_machine(loaded.recipe) if loaded else registry.find(source, "no run folder or recipe")
     loaded = None if from_scratch else loaded
-    layers = [changes for _, changes in registry.layers(file, options, settings)]
-    epochs = [changes.pop(registry.EPOCHS) for changes in layers if registry.EPOCHS in changes]
-    given = [path for changes in layers for path in changes]
-    images = [changes[path] for changes in layers for path in SOURCE if path in changes]
+    layers = [(origin, _full_names(each)) for origin, each in registry.layers(file, options, settings)]
+    images = [changes[path] for _, changes in layers for path in SOURCE if path in changes]
     if loaded and not images:
         require_known_source(base.data.source)
     recipe = finetune_recipe(base, str([base.data.source, *images][-1]), from_scratch=loaded is None)
-    for changes in layers:
-        recipe = _override(recipe, changes)
-    if epochs:
-        recipe = registry.with_epochs(recipe, epochs[-1], given)
+    recipe, given = registry.overridden(recipe, layers)
     if loaded is None:
         recipe = with_palette_of_data(recipe, given)
     else:
@@ -185,7 +179,7 @@ def finetune_recipe(recipe: Recipe, source: str, *, from_scratch: bool) -> Recip
         checkpoint_every=EVALUATE_EVERY,
         patience=None,
     )
-    tuned = _override(tuned, parse(recipe.finetune_overrides))
+    tuned = override(tuned, _full_names(parse(recipe.finetune_overrides)))
     augment = DATASETS[source].augment if source in DATASETS else None
     if augment is not None:
         tuned = tuned.updated(data=replace(tuned.data, augment=augment))
@@ -195,9 +189,8 @@ def finetune_recipe(recipe: Recipe, source: str, *, from_scratch: bool) -> Recip
     return tuned
 
 
-def _override(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
-    own = {f"finetune.{path}" if path in FINETUNE_FIELDS else path: value for path, value in changes.items()}
-    return override(recipe, own)
+def _full_names(changes: Mapping[str, Any]) -> dict[str, Any]:
+    return {f"finetune.{path}" if path in FINETUNE_FIELDS else path: value for path, value in changes.items()}
 
 
 def _start(recipe: Recipe, run: Path, loaded: LoadedRun) -> TrainingStart:

@@ -235,7 +235,6 @@ class TrainingRun:
 
     def should_stop(self) -> bool:
         """Whether a signal, the observer or early stopping ends the run after this step."""
-        self.writer.check()
         return self.request.signal is not None or self.observer.stop() or self._patience_exhausted()
 
     def record(self, record: Record) -> None:
@@ -288,7 +287,6 @@ class TrainingRun:
         self.writer.save(folder, {**self._weights(), **groups}, records)
 
     def _weights(self) -> dict[str, Mapping[str, Tensor]]:
-        """Return the weights by group, also those of a class head; sharded ones are sharded."""
         groups: dict[str, Mapping[str, Tensor]] = {MODEL: self.network.tensors()}
         if self.model is not None:
             groups[CLASSIFIER] = {name: each.detach() for name, each in self.model.head.state_dict().items()}

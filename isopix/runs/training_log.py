@@ -1,5 +1,6 @@
 """The log of a run in training: appended, shown, copied to loggers, and rewound to a checkpoint."""
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -8,10 +9,12 @@ import torch
 from isopix.core import ranks
 from isopix.core.device import describe_devices, peak_flops
 from isopix.core.progress import open_bar
+from isopix.core.text import count_of
 from isopix.probing.evaluators import KNNAccuracy, LinearProbe
 from isopix.recipes.cost import recipe_cost
 from isopix.recipes.recipe import Recipe
 from isopix.runs.loggers import RunLogger
+from isopix.runs.state import read_environment
 from isopix.storage.log import RunLog, iterate_log, read_log
 from isopix.storage.run_folder import RunFolder
 from isopix.train.config import TrainConfig
@@ -24,7 +27,7 @@ from isopix.train.trainer import Record
 class RunObserver(NamedTuple):
     """Follows a run: `record` is called with every log record, `stop` after every step."""
 
-    title: str | None = ""
+    shown: bool = True
     record: Callable[[Record], None] = lambda record: None
     stop: Callable[[], bool] = lambda: False
     loggers: Sequence[str] = ()
@@ -47,7 +50,7 @@ class TrainingLog(RunLog):
         self.folder, self.steps, self.observer = folder, recipe.train.steps, observer
         names = dict.fromkeys(observer.loggers if folder.saved_at is None else ())  # the rank that saves it
         self._loggers = [RunLogger(name, folder, record) for name in names]
-        self._display = _open_display(recipe, observer.title, step, device)
+        self._display = _open_display(recipe, folder, step, device) if observer.shown else None
         self.rewind(step)
 
     def write(self, record: Record) -> None:
@@ -68,7 +71,6 @@ class TrainingLog(RunLog):
         return any(split in (None, each.get("split")) for each in records)
 
     def risen_loss_note(self, record: Record) -> str:
-        """Return a warning if the last validation loss is above that of the initial weights."""
         if record.get("split") != "validation" or record["step"] != self.steps or "loss_nats" not in record:
             return ""
         first, last = validation_losses(self.read())[0], record["loss_nats"]
@@ -100,15 +102,29 @@ class TrainingLog(RunLog):
 
 
 def _open_display(
-    recipe: Recipe, title: str | None, step: int, device: torch.device
+    recipe: Recipe, folder: RunFolder, step: int, device: torch.device
 ) -> TrainingDisplay | None:
-    bar = None if title is None else open_bar()
+    bar, train = open_bar(), recipe.train
     if bar is None:
         return None
-    steps, peak = recipe.train.steps, peak_flops(device, recipe.train.precision_on(device))
-    title = title or f"{recipe.name}, from step {step} of {steps}, {describe_devices(device)}"
-    flops = recipe_cost(recipe).training_flops
-    return TrainingDisplay(bar, title, steps, flops=flops, peak=peak and peak * ranks.num_ranks())
+    title = f"{recipe.name}, from step {step} of {train.steps}" if step else _title(recipe, folder)
+    flops, peak = recipe_cost(recipe).training_flops, peak_flops(device, train.precision_on(device))
+    return TrainingDisplay(
+        bar,
+        f"{title}, {describe_devices(device)}",
+        train.steps,
+        flops=flops,
+        peak=peak and peak * ranks.num_ranks(),
+    )
+
+
+def _title(recipe: Recipe, folder: RunFolder) -> str:
+    origin, train = " from scratch" if recipe.finetune else "", recipe.train
+    if pretrained := read_environment(folder).pretrained:
+        origin = f" from step {pretrained.step} of {os.path.relpath(pretrained.run)}"
+    work = f"{count_of(train.steps, 'step')}, batch size {train.batch_size}, {train.optimizer.label()}"
+    augment = f", augmentation: {recipe.data.augment.label()}" if recipe.finetune else ""
+    return f"{recipe.name}{origin} on {recipe.data.source}, {work}{augment}"
 
 
 def evaluator_specs(config: TrainConfig) -> tuple[EvaluatorSpec, ...]:

@@ -157,12 +157,13 @@ def own_folder(run: Path, name: str = "") -> Path:
 
 
 @contextmanager
-def start_run(path: Path, allowed: Collection[str] = ()) -> Iterator[RunFolder]:
+def start_run(path: Path) -> Iterator[RunFolder]:
     """Create a run folder, hold its lock, and delete it again if it has no checkpoint at the end.
 
     Until `publish`, a new run is in a hidden folder next to its path. In a folder that exists, what a killed
-    start has left is deleted; `allowed` files may be there.
+    start has left is deleted; the runs that have selected its settings may be there.
     """
+    allowed = [RunFolder(path).selection.name]
     require_new(path, allowed)
     hidden = not path.exists()
     if hidden:

@@ -199,11 +199,15 @@ class PlannedTrial:
 
 
 class ReproductionPlan(Result):
-    """The trials that `reproduce` would run; `hours` are those of one A100 at `mfu` of its bf16 peak."""
+    """The trials that `reproduce` would run, and hours of training at `mfu` of the peak of a device: `hours`
+    on one A100 in bf16, `device_hours` on the `device` of this machine, if anything is trained.
+    """
 
     protocol: str
     trials: tuple[PlannedTrial, ...]
     hours: float
+    device: str
+    device_hours: float
     mfu: float
 
     def tables(self) -> list[Table]:
@@ -214,8 +218,8 @@ class ReproductionPlan(Result):
         return [Table(f"Trials of {self.protocol}", ["trial", "trainings", "training FLOPs"], rows)]
 
     def notes(self) -> list[str]:
-        time = spell_duration(3600 * self.hours)
-        text = f"total: {time} on one A100 at {self.mfu:.0%} of its bf16 peak"
+        here, fast = (spell_duration(3600 * each) for each in (self.device_hours, self.hours))
+        text = f"total, at {self.mfu:.0%} of the peak: {here} on {self.device}, {fast} on one A100"
         return [f"{text}; searches that end early take less, probes and evaluations are not counted"]
 
 

@@ -11,7 +11,7 @@ from starlette.middleware import Middleware
 
 from isopix.generate.results import Order, Passes
 from isopix.studio.guard import MAX_FILE, Guard
-from isopix.studio.panel import CANVAS, ImagePanel, build_image_panel
+from isopix.studio.panel import CANVAS, QUIET, ImagePanel, build_image_panel
 from isopix.studio.run import Ability, ChosenImage, OpenedRun, hidden_part, image_of
 from isopix.studio.views import (
     attention_tiles,
@@ -235,17 +235,9 @@ def _attention(runs: Runs, panel: ImagePanel) -> None:
         (x, y), scale = event.index, max(runs[name].size) / CANVAS
         return int(y * scale), int(x * scale)
 
-    panel.run.change(
-        lambda name: _middle(runs[name]),
-        panel.run,
-        [row, column],
-        show_progress="hidden",
-        api_visibility="private",
-    )
+    panel.run.change(lambda name: _middle(runs[name]), panel.run, [row, column], **QUIET)
     given = [panel.run, panel.chosen, row, column]
-    clicked = panel.pointer.select(
-        locate, panel.run, [row, column], show_progress="hidden", api_visibility="private"
-    )
+    clicked = panel.pointer.select(locate, panel.run, [row, column], **QUIET)
     clicked.then(_calm(compute), given, result, **QUEUED)
     start.click(_calm(compute), given, result, **QUEUED)
 

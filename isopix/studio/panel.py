@@ -16,6 +16,7 @@ from isopix.studio.views import note_html, problem_html
 CANVAS = 320  # pixels, the longer side of the picture that is painted on
 SHOWN = 24  # test images
 BRUSH = (155, 89, 208)  # red, green, blue
+QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}  # of an event
 
 
 @dataclass(frozen=True)
@@ -129,11 +130,10 @@ def _connect(runs: dict[str, OpenedRun], panel: ImagePanel, others: tuple[Any, A
         return chosen, picture, pointed, problem
 
     outputs = [panel.chosen, panel.editor, panel.pointer, message]
-    options: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
-    gallery.select(choose, [panel.run, panel.chosen], outputs, **options)
-    dropped = file.upload(drop, [panel.run, file, panel.chosen], outputs, **options)
-    dropped.then(lambda: None, None, file, **options)  # so that another file can be dropped
-    panel.run.change(switch, [panel.run, panel.chosen, panel.editor], outputs, **options)
+    gallery.select(choose, [panel.run, panel.chosen], outputs, **QUIET)
+    dropped = file.upload(drop, [panel.run, file, panel.chosen], outputs, **QUIET)
+    dropped.then(lambda: None, None, file, **QUIET)  # so that another file can be dropped
+    panel.run.change(switch, [panel.run, panel.chosen, panel.editor], outputs, **QUIET)
 
 
 def _painted(layers: Sequence[Path], picture: Pixels) -> UInt8[np.ndarray, "H W 4"]:

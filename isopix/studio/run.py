@@ -21,7 +21,7 @@ from isopix.data.decode import MAX_PIXELS, opened_image
 from isopix.generate.mask import MaskLike
 from isopix.pretrained.images import DataLike, select_split
 from isopix.pretrained.model import PretrainedModel
-from isopix.pretrained.run import load_network, run_folder
+from isopix.pretrained.run import load, run_folder
 from isopix.probing.features import extract_features
 from isopix.probing.splits import Features
 from isopix.runs.load import LoadedRun
@@ -52,7 +52,6 @@ class OpenedRun:
     """A run with its first test images, [B 3 H W]; `note` says why there are none, else which they are."""
 
     name: str
-    path: Path
     model: PretrainedModel
     images: Images
     note: str
@@ -109,20 +108,20 @@ def pixels_of(images: Images) -> Pixels:
 
 
 def _open(name: str, path: Path, data: DataLike | None, device: DeviceLike) -> OpenedRun:
-    model = PretrainedModel(load_network(path, device))
+    model = load(path, device=device)
     none = torch.zeros(0, 3, *model.network.codec.image_size, dtype=torch.uint8)
     try:
         dataset, split = select_split(model.loaded, data, None, None)
     except (ValueError, OSError, RuntimeError) as error:
         if data is not None:
             raise
-        return OpenedRun(name, path, model, none, f"the run's own images cannot be read: {error}")
+        return OpenedRun(name, model, none, f"the run's own images cannot be read: {error}")
     found: AnyNumber = getattr(dataset, split).images
     if not len(found):
-        return OpenedRun(name, path, model, none, f"{dataset.name} has no {split} images")
+        return OpenedRun(name, model, none, f"{dataset.name} has no {split} images")
     images = found[:MAX_IMAGES].cpu()
     note = f"first {len(images):,} of {len(found):,} {split} images of {dataset.name}"
-    return OpenedRun(name, path, model, images, note)
+    return OpenedRun(name, model, images, note)
 
 
 def image_of(run: OpenedRun, chosen: ChosenImage | None) -> Images:

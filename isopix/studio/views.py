@@ -1,6 +1,5 @@
 """What a model makes of one image, as pictures: completions, neighbors, attention from a pixel, surprise."""
 
-import base64
 import html
 import io
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +12,6 @@ from jaxtyping import UInt8
 from PIL import Image
 from torch import Tensor
 
-from isopix.analysis.attention import attention_from
 from isopix.analysis.neighbors import nearest_neighbors
 from isopix.analysis.results import SCORES
 from isopix.analysis.scores import ScoreConfig, score_images
@@ -25,6 +23,7 @@ from isopix.generate.results import LIKELIHOODS
 from isopix.plots.images import overlay_maps, png_bytes
 from isopix.pretrained.feature_extractor import inference
 from isopix.probing.features import extract_features
+from isopix.reporting.section import data_url, image_tag
 from isopix.studio.run import OpenedRun, Pixels, pixels_of
 
 SAVED_HEIGHT = 256  # pixels of a downloaded picture, about
@@ -55,11 +54,9 @@ def problem_html(text: str) -> str:
 
 
 def _figure(tile: Tile) -> str:
-    (height, width, _), caption = tile.pixels.shape, escaped(tile.caption)
-    source = (
-        f'src="{_data_url("png", png_bytes(Image.fromarray(tile.pixels)))}" width="{width}" height="{height}"'
-    )
-    return f'<figure><img {source} alt="{caption or "picture"}"><figcaption>{caption}</figcaption></figure>'
+    caption = printable(tile.caption)
+    image = image_tag(png_bytes(Image.fromarray(tile.pixels)), caption or "picture", scale=1.0)
+    return f"<figure>{image}<figcaption>{html.escape(caption)}</figcaption></figure>"
 
 
 def escaped(text: str) -> str:
@@ -74,14 +71,10 @@ def download_html(frames: Sequence[Sequence[Tile]]) -> str:
     strips[0].save(gif, "GIF", save_all=True, append_images=strips[1:], duration=times, loop=0)
     files = {"png": png_bytes(strips[-1]), "gif": gif.getvalue()}
     links = (
-        f'<a download="completions.{kind}" href="{_data_url(kind, content)}">{kind.upper()}</a>'
+        f'<a download="completions.{kind}" href="{data_url(content, f"image/{kind}")}">{kind.upper()}</a>'
         for kind, content in files.items()
     )
     return f'<p class="note">Download: {" ".join(links)}</p>'
-
-
-def _data_url(kind: str, content: bytes) -> str:
-    return f"data:image/{kind};base64,{base64.b64encode(content).decode()}"
 
 
 def _strip(tiles: Sequence[Tile]) -> Image.Image:
@@ -150,11 +143,7 @@ def attention_tiles(run: OpenedRun, image: Images, row: int, col: int) -> list[T
         allowed = f"rows are 0 to {rows - 1}, columns 0 to {cols - 1}"
         raise ValueError(f"pixel {row},{col} does not exist; {allowed}")
     backbone, side = run.model.network.backbone, run.model.network.codec.patch_size
-    position = (row // side) * backbone.grid.cols + col // side
-    query = torch.tensor([backbone.num_prefix_tokens + position])
-    causal = run.loaded.recipe.objective.causal
-    with inference(run.model, "fp32"):
-        found = attention_from(run.model.network, image, query, causal=causal)
+    found = run.model.attention_at(image, row // side, col // side)
     names = [f"layer {layer} {axis.name}".strip() for layer, axis in backbone.attention_axes()]
     weights = [found.rollout[0], *found.heads[0].mean(1)]
     uniform = [found.uniform_rollout[0], *found.uniform_heads[0]]

@@ -226,7 +226,6 @@ class TrainConfig:
         return self.precision or native_precision(device)
 
     def environment(self, device: torch.device) -> dict[str, str | int]:
-        """Return what bitwise reproducibility depends on besides the settings."""
         return {**runtime_environment(device), "precision": self.precision_on(device)}
 
     def precision_notes(self, device: torch.device) -> list[str]:

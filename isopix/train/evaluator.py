@@ -26,7 +26,7 @@ from isopix.objectives.base import PretrainModel
 from isopix.objectives.baselines import MaskedCodes, Unigram
 from isopix.storage.result import Measurement
 from isopix.storage.run_folder import RunFolder
-from isopix.train.tasks import EvaluationTask, Metric
+from isopix.train.tasks import Metric, TrainingTask
 
 BATCH_SIZE = 16  # images per batch; not a setting, as the random draws of an evaluation depend on it
 TRAINING_IMAGES = 4096  # at most, to count codes in for baselines
@@ -43,17 +43,12 @@ class EvaluationError(RuntimeError):
 class EvaluationContext(NamedTuple):
     """What an evaluator has access to: the model in training, with its own task, and the images."""
 
-    task: EvaluationTask
+    task: TrainingTask
     model: PretrainModel
     data: ImageDataset
     seed: int
     precision: Precision
     folder: RunFolder | None = None  # of the run, if it has one
-
-    @property
-    def history(self) -> Path | None:
-        """A folder for a file per step, `step-00000100.json`; its path changes once, after step 0."""
-        return None if self.folder is None else self.folder.history
 
     @property
     def network(self) -> Network:
@@ -111,7 +106,7 @@ class HeldOutLoss(EvaluatorSpec):
 
 
 def evaluate_split(
-    task: EvaluationTask,
+    task: TrainingTask,
     split: Split,
     *,
     seed: int,

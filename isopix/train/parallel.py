@@ -63,7 +63,9 @@ def process_group(device: DeviceLike) -> Iterator[torch.device]:
         )
     distributed_c10d._set_pg_timeout(TIMEOUT)
     if dist.get_rank() > 0:
-        _print_nothing()
+        sys.stdout.flush()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        getLogger("isopix").setLevel(ERROR)
     try:
         yield where
     finally:
@@ -79,12 +81,6 @@ def _own_device(device: DeviceLike) -> torch.device:
     if found.index is not None and ranks.num_ranks() > 1:
         raise ValueError(f"device is '{device}', but each rank needs its own GPU; allowed: auto, cuda, cpu")
     return select_device(f"cuda:{ranks.local_rank()}")
-
-
-def _print_nothing() -> None:
-    sys.stdout.flush()
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    getLogger("isopix").setLevel(ERROR)
 
 
 def is_parallel() -> bool:
@@ -153,7 +149,6 @@ class OneDevice:
         return nullcontext()
 
     def backward(self, loss: Scalar) -> None:
-        """Add the gradients of a chunk's loss."""
         torch.autograd.backward(loss)
 
     def total(self, losses: dict[str, Scalar]) -> dict[str, Scalar]:

@@ -29,28 +29,23 @@ class Batch(Protocol):
 
 
 @runtime_checkable
-class EvaluationTask(Protocol):
-    """A module and its metrics."""
+class TrainingTask(Protocol):
+    """What is trained: a module, its batches, the losses of a batch, and metrics."""
 
     @property
     def module(self) -> nn.Module:
         """The module in training."""
-
-    def evaluate(
-        self, images: Images, labels: Labels | None, generator: torch.Generator
-    ) -> Mapping[str, Metric]:
-        """Return metrics by name; `loss_nats` is the loss per predicted code."""
-
-
-@runtime_checkable
-class TrainingTask(EvaluationTask, Protocol):
-    """What is trained: batches, the losses of a batch, and metrics."""
 
     def make_batch(self, images: Images, labels: Labels | None, generator: torch.Generator) -> Batch:
         """Return the training batch of these images; all random draws come from `generator`."""
 
     def losses(self, batch: Batch) -> Mapping[str, Scalar]:
         """Return the training losses of a batch by name, as in the log; the first of them is minimized."""
+
+    def evaluate(
+        self, images: Images, labels: Labels | None, generator: torch.Generator
+    ) -> Mapping[str, Metric]:
+        """Return metrics by name; `loss_nats` is the loss per predicted code."""
 
 
 class PretrainTask:

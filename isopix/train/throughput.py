@@ -31,7 +31,6 @@ class Throughput:
 
     @contextmanager
     def exclude(self) -> Iterator[None]:
-        """Leave out the time and energy spent inside."""
         time_before, energy_before = self._now()
         yield
         time_after, energy_after = self._now()

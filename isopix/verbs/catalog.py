@@ -1,7 +1,7 @@
 """`isopix list`, `show` and `plan`: what comes with isopix, and the settings and cost of a recipe."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -199,11 +199,11 @@ def list_models(what: What = None, folder: Folder = None) -> Listing:
         if not runs:
             raise ValueError(f"no run in {folder}; give a folder of runs")
         return Listing(runs=run_rows(read_runs(runs, NUMBERS)))
+    tuning = {name: f"Settings of isopix finetune RUN --file {name}" for name in FINETUNING}
     files = {name: folder / "model.json" for name, folder in shipped_models().items()}
-    found: dict[str, Any] = {
-        "models": {name: from_dict(ShippedModel, read_json(file)) for name, file in files.items()},
-        "recipes": registry.listing()
-        | {name: f"Settings of isopix finetune RUN --file {name}" for name in FINETUNING},
-        "protocols": protocols(),
+    readers: dict[str, Callable[[], Any]] = {
+        "models": lambda: {name: from_dict(ShippedModel, read_json(file)) for name, file in files.items()},
+        "recipes": lambda: registry.listing() | tuning,
+        "protocols": protocols,
     }
-    return Listing(**{kind: each for kind, each in found.items() if what in (kind, None)})
+    return Listing(**{kind: read() for kind, read in readers.items() if what in (kind, None)})

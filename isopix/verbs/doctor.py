@@ -38,10 +38,9 @@ class Check:
 
 
 class DoctorResult(Result):
-    """All checks in order, the versions of packages, and what is missing of each extra."""
+    """All checks in order, and the versions of packages."""
 
     packages: Mapping[str, str | None]
-    extras: Mapping[str, tuple[str, ...]]
     checks: tuple[Check, ...]
 
     @property
@@ -70,8 +69,7 @@ def doctor(*, device: DeviceLike = "auto") -> DoctorResult:
     extras, cache = _requirements(), default_cache()
     packages = extras.pop("")
     system = f"{__version__}, Python {platform.python_version()}, {platform.platform()}"
-    checks = [_check("isopix", system)]
-    checks += _package_checks(packages, extras)
+    checks = [_check("isopix", system), *_package_checks(packages, extras)]
     torch_error = _import_error("torch")
     if torch_error:
         action = "install PyTorch for this machine: pip install --force-reinstall torch"
@@ -82,9 +80,6 @@ def doctor(*, device: DeviceLike = "auto") -> DoctorResult:
     checks += [] if torch_error else training_checks(device)
     return DoctorResult(
         packages={each.name: _version(each) for group in (packages, *extras.values()) for each in group},
-        extras={
-            name: tuple(str(each) for each in group if not _fits(each)) for name, group in extras.items()
-        },
         checks=tuple(checks),
     )
 
@@ -193,6 +188,7 @@ def _disks(cache: Path) -> Iterator[Check]:
 def training_checks(device: DeviceLike) -> Iterator[Check]:
     """Yield whether the loss of a tiny training falls, and whether its weights are saved and loaded."""
     from isopix.core.progress import quiet
+    from isopix.verbs.evaluate import evaluate
     from isopix.verbs.pretrain import pretrain
 
     with scratch_folder("doctor") as name, quiet():
@@ -202,17 +198,12 @@ def training_checks(device: DeviceLike) -> Iterator[Check]:
             found = f"loss {losses[0]:.3f} to {losses[-1]:.3f} nats in {len(losses)} steps"
             wrong = "" if losses[-1] < 0.9 * losses[0] else f"{run.run.device} computes wrong numbers"
             yield _check("training", found, failed=f"{wrong}: try --device cpu" if wrong else "")
-            yield _weights(run, Path(name), device)
+            run.model.save(Path(name, "copy"))
+            trained, loaded = run.metrics.test["loss_nats"], evaluate(Path(name, "copy"), device=device)
+            assert isinstance(loaded, LossResult), "it has no classes"
+            found = f"test loss {trained:.4f} nats in training, {loaded.loss_nats:.4f} nats when loaded"
+            wrong = "check the disk; else report it as a bug"
+            same = abs(trained - loaded.loss_nats) <= MAX_DIFFERENCE
+            yield _check("saved weights", found, failed="" if same else wrong)
         except (ValueError, RuntimeError, OSError) as error:
             yield _check("training", error_line(error), failed="see the other checks; else report a bug")
-
-
-def _weights(run: Any, folder: Path, device: DeviceLike) -> Check:
-    from isopix.verbs.evaluate import evaluate
-
-    run.model.save(folder / "copy")
-    trained, loaded = run.metrics.test["loss_nats"], evaluate(folder / "copy", device=device)
-    assert isinstance(loaded, LossResult), "it has no classes"
-    found = f"test loss {trained:.4f} nats in training, {loaded.loss_nats:.4f} nats when loaded"
-    wrong = abs(trained - loaded.loss_nats) > MAX_DIFFERENCE
-    return _check("saved weights", found, failed="check the disk; else report it as a bug" if wrong else "")

@@ -51,11 +51,11 @@ def evaluate(
     """
     from isopix.pretrained.images import evaluation_images
     from isopix.pretrained.model import PretrainedModel
-    from isopix.pretrained.run import default_precision, load_network, open_run
+    from isopix.pretrained.run import default_precision, load, open_run
     from isopix.storage.checkpoint import is_checkpoint
 
     path = None if isinstance(run, PretrainedModel) else Path(run)
-    source = PretrainedModel(load_network(path, device)) if path and is_checkpoint(path) else run
+    source = load(path, device=device) if path and is_checkpoint(path) else run
     with open_run(source, device, writes="evaluations") as (folder, model):
         loaded = model.loaded
         images = evaluation_images(loaded, data, limit, settings)

@@ -42,9 +42,8 @@ def features(
 
     Example: isopix features runs/photos --data photos --out features.parquet
     """
-    from isopix.data.sources.base import SPLIT_NAMES
     from isopix.model.positions import pooled_width
-    from isopix.pretrained.images import is_own, named_images, opened_images
+    from isopix.pretrained.images import named_splits
     from isopix.pretrained.run import open_run
     from isopix.probing.features import iter_layer
     from isopix.storage.tables import WRITERS, write_rows
@@ -52,30 +51,28 @@ def features(
     with open_run(run, device, out=out, suffixes=tuple(WRITERS)) as (_, model):
         loaded, pooled = model.loaded, pool or model.pool
         chosen = default_layer(run, model) if layer is None else layer
-        holdout = None if is_own(loaded.recipe.data, data) else 0.0
-        images = opened_images(loaded, data, limit, holdout, settings)
-        splits = {name: getattr(images, name) for name in ([split] if split else SPLIT_NAMES)}
-        splits = {name: each for name, each in splits.items() if len(each)}
-        names = named_images(loaded, data, splits, settings)
+        images = named_splits(loaded, data, split, limit, settings)
+        splits, names = images.splits, images.names
+        hashes = [number for each in splits.values() if each.hashes is not None for number in each.hashes]
         grid, width = model.network.backbone.grid, loaded.recipe.model.width
         shape = (*grid, width) if pooled == "flatten" else (pooled_width(pooled, grid, width),)
         batches = iter_layer(model.network, splits.values(), chosen, pooled, precision)
         columns: dict[str, list[str | None]] = {
             "file": [each.name or None for each in names],
-            "hash": [f"{number:016x}" for each in splits.values() for number in each.hashes.tolist()],
+            "hash": [f"{int(number):016x}" for number in hashes],
             "split": [each.split for each in names],
-            "label": [label for each in splits.values() for label in images.labels_of(each)],
+            "label": [label for each in splits.values() for label in images.dataset.labels_of(each)],
         }
         write_rows(out, columns, (batch.view(-1, *shape).numpy() for batch in batches))
     result = FeaturesResult(
-        data=images.name,
+        data=images.dataset.name,
         step=loaded.step,
         layer=chosen,
         pool=pooled,
         precision=precision,
         num_images=len(names),
         shape=shape,
-        measurements=tuple(loaded.measure(images, name) for name in splits),
+        measurements=tuple(loaded.measure(images.dataset, name) for name in splits),
     )
     return result.saved(out)
 

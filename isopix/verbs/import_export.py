@@ -146,7 +146,7 @@ def export(
 def _with_card(run: RunLike, format: ExportFormat, name: str) -> "tuple[PretrainedModel, str]":
     """Return the model of a run, and its model card; none of a model without a run."""
     from isopix.pretrained.model import PretrainedModel
-    from isopix.pretrained.run import load_network
+    from isopix.pretrained.run import load
     from isopix.reporting.run_record import read_run_or_model
     from isopix.reporting.summary import Library, model_card
     from isopix.runs.load import find_model
@@ -156,7 +156,7 @@ def _with_card(run: RunLike, format: ExportFormat, name: str) -> "tuple[Pretrain
     path = find_model(Path(run))
     library: Library = "isopix" if format == "isopix" else "transformers"
     card = model_card(read_run_or_model(path), name=name, library=library)
-    return PretrainedModel(load_network(path, "cpu")), card
+    return load(path, device="cpu"), card
 
 
 PROGRAMS = {"torch": (".pt2", "torch.export.load"), "onnx": (".onnx", "onnxruntime.InferenceSession")}

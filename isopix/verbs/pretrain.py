@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,6 +29,8 @@ from isopix.verbs.options import (
 )
 
 if TYPE_CHECKING:
+    from isopix.runs.resume import Select
+    from isopix.runs.start import TrainingStart
     from isopix.runs.state import RunStatus
 
 Trained = Annotated[
@@ -69,7 +72,6 @@ def pretrain(
 
     Example: isopix pretrain --from runs/photos --out runs/longer steps=1000
     """
-    from isopix.runs.resume import train_in_processes
     from isopix.runs.series import lr_selection
     from isopix.runs.start import prepare_pretrain
 
@@ -78,13 +80,7 @@ def pretrain(
     settings, select = lr_selection(settings)
     options = {**run_options(data, limit, seed, palette), "probe_every": probe_every}
     start = prepare_pretrain(recipe, settings, weights=weights, file=file, options=options)
-    return trained(
-        lambda: train_in_processes(start, out, device=device, loggers=logger, select=select),
-        out,
-        device,
-        logger,
-        again=same_command() if select else "",
-    )
+    return start_training(start, select, out, device, logger)
 
 
 @verb(parallel=True, slurm=True)
@@ -116,6 +112,17 @@ def run_options(
         "train.seed": seed,
         "codec.palette_file": None if palette is None else os.fspath(palette),
     }
+
+
+def start_training(
+    start: "TrainingStart", select: "Select | None", out: Path, device: DeviceLike, logger: Logger
+) -> TrainingResult:
+    """Train in a new folder, or resume there, what may be selected first."""
+    from isopix.runs.resume import train_in_processes
+
+    again = same_command() if select else ""
+    train = partial(train_in_processes, start, out, device=device, loggers=logger, select=select)
+    return trained(train, out, device, logger, again=again)
 
 
 def trained(
@@ -185,7 +192,7 @@ def finetune(
 
     Example: isopix finetune runs/photos --data labeled/ --out runs/classes steps=500 lr=1e-4
     """
-    from isopix.runs.resume import check_selects_step, select_step, train_in_processes
+    from isopix.runs.resume import check_selects_step, select_step
     from isopix.runs.series import lr_selection
     from isopix.runs.start import prepare_finetune
 
@@ -199,10 +206,4 @@ def finetune(
     if refit_on_validation:
         check_selects_step(start.recipe)
         select = select_step
-    return trained(
-        lambda: train_in_processes(start, out, device=device, loggers=logger, select=select),
-        out,
-        device,
-        logger,
-        again=same_command() if select else "",
-    )
+    return start_training(start, select, out, device, logger)

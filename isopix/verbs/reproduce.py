@@ -15,6 +15,7 @@ from isopix.verbs.options import DeviceLike, Settings
 from isopix.verbs.pretrain import same_command
 
 if TYPE_CHECKING:
+    from isopix.recipes.recipe import Recipe
     from isopix.studies.papers.protocol import PaperProtocol
 
 Name = Annotated[str, "Name from `isopix list protocols`."]
@@ -30,11 +31,13 @@ class ReproduceConfig:
     plan: bool = False
     """Show the trials and their cost; write nothing."""
     scale: Literal["tiny", "small", "paper"] | None = None
-    """tiny: minutes per network on two CPU cores; small: many hours; paper: as published. Default: tiny."""
+    """tiny: minutes on two CPU cores; small: many hours; paper: as published. Default: tiny."""
     data: str | Path | None = None
     """Labeled dataset instead of those of the paper: files, a folder, or a name such as cifar10."""
     pretrain_data: str | Path | None = None
     """Dataset of pre-training. Default: that of --data; at scale paper, ImageNet."""
+    limit: Count | None = None
+    """Use only N random images of each split, equally many of each class."""
     pretrained: Words = ()
     """Existing runs instead of pre-training, by network, e.g. igpt-l=runs/igpt-l."""
     trials: str = "*"
@@ -79,6 +82,7 @@ def reproduce(
     if config.out is None and not config.plan:
         raise ValueError("out is missing: the folder of trials and results")
     out = config.out or Path()
+    settings += (f"data.limit={config.limit}",) if config.limit else ()
     return _table(found, settings, config, out, device) if found else _study(settings, config, out, device)
 
 
@@ -90,14 +94,15 @@ def _table(
     from isopix.studies.papers.reproduction import run_protocol
 
     def run_verb(command: str, *given: object, **options: object) -> Path:
-        return Path(VERBS[command].function(*given, device=device, **options).path)
+        return Path(VERBS[command].function(*given, device=device, limit=config.limit, **options).path)
 
     data, pretrain_data = absolute(config.data), absolute(config.pretrain_data)
     setup = Setup(config.scale or "tiny", data, pretrain_data, settings, existing_runs(config.pretrained))
     if config.plan:
         trials = found.trials(setup)
         planned = [PlannedTrial(each.name, len(each.trainings()), each.training_flops()) for each in trials]
-        return _plan(found.name, planned)
+        recipes = [recipe for each in trials for recipe in each.trainings()]
+        return _plan(found.name, planned, recipes, device)
     with with_resume_hint(out, same_command()):
         return run_protocol(found, setup, out, run_verb)
 
@@ -121,14 +126,25 @@ def _study(
     )
     if config.plan:
         specs = Study(out, planned).specs
-        return _plan(STUDY, [PlannedTrial(each.name, 1, training_flops(each.recipe)) for each in specs])
+        planned_trials = [PlannedTrial(each.name, 1, training_flops(each.recipe)) for each in specs]
+        return _plan(STUDY, planned_trials, [each.recipe for each in specs], device)
     with with_resume_hint(out, same_command()):
         return write_up(run_study(out, planned, jobs=config.jobs, device=device, slurm=config.slurm))
 
 
-def _plan(protocol: str, trials: Sequence[PlannedTrial]) -> ReproductionPlan:
-    from isopix.recipes.cost import device_costs
+def _plan(
+    protocol: str, trials: Sequence[PlannedTrial], recipes: Sequence["Recipe"], device: DeviceLike
+) -> ReproductionPlan:
+    from isopix.core.device import describe_device, peak_flops, select_device
+    from isopix.recipes.cost import device_costs, matmul_throughput
 
-    costs = device_costs(sum(each.training_flops for each in trials), "bf16")
-    hours = next(each.hours for each in costs if each.device == "A100")
-    return ReproductionPlan(protocol=protocol, trials=tuple(trials), hours=hours, mfu=MFU)
+    flops, where, here = sum(each.training_flops for each in trials), select_device(device), 0.0
+    for recipe in recipes[:1]:  # none if all networks are existing runs
+        precision = recipe.train.precision_on(where)
+        speed = peak_flops(where, precision) or matmul_throughput(where, precision, recipe.model.width)
+        here = flops / (MFU * speed) / 3600
+    [hours] = [each.hours for each in device_costs(flops, "bf16") if each.device == "A100"]
+    own = describe_device(where)
+    return ReproductionPlan(
+        protocol=protocol, trials=tuple(trials), hours=hours, device=own, device_hours=here, mfu=MFU
+    )

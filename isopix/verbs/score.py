@@ -114,7 +114,7 @@ def neighbors(
     """
     from isopix.analysis.neighbors import nearest_neighbors
     from isopix.pretrained import neighbors as found
-    from isopix.pretrained.images import compared_images, results_folder
+    from isopix.pretrained.images import named_splits, results_folder
     from isopix.pretrained.run import open_run
     from isopix.probing.features import layer_features
 
@@ -124,8 +124,8 @@ def neighbors(
         chosen = default_layer(run, model) if layer is None else layer
 
         read = (chosen, pooled, precision)
-        images = compared_images(loaded, data, split, limit, settings)
-        asked = images if query is None else compared_images(loaded, query, None, None)
+        images = named_splits(loaded, data, split, limit, settings)
+        asked = images if query is None else named_splits(loaded, query, None, None)
         count = min(num_neighbors, max(1, len(images.names) - (query is None)))
         near = nearest_neighbors(
             layer_features(loaded.model, images.dataset, [images.whole], *read),

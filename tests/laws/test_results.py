@@ -160,6 +160,7 @@ def test_every_verb_is_called() -> None:
     assert words == set(VERBS) - NOT_CALLED
 
 
+@pytest.mark.usefixtures("known_throughput")
 @pytest.mark.parametrize("words", OPTIONS)
 def test_options_are_kept(run: Run, words: str) -> None:
     Path("small.yaml").write_text("train: {steps: 7}\nwidth: 48\nblock:\n  heads: 4")

@@ -66,18 +66,6 @@ def test_errors_and_interrupts_are_one_line(
     refused(isopix("show", "igpt.tiny"), message, code=code)
 
 
-def test_an_unusable_compiler_is_rejected_before_training(
-    isopix: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("torch.__file__", "/my venv/torch/__init__.py")
-    message = (
-        "compile=true does not work with torch in a path with a space (/my venv/torch), "
-        "from which its compiler cannot link; use compile=false, or install torch elsewhere"
-    )
-    refused(isopix("pretrain", "igpt.digits", "--out", "r", "compile=true"), message)
-    assert not Path("r").exists()
-
-
 REASON = failure_reason(UnidentifiedImageError())
 
 

@@ -57,7 +57,7 @@ def test_an_imported_model_works_with_every_command(imported: Run) -> None:
 
 
 def test_a_saved_model_can_be_verified_and_exported(imported: Run) -> None:
-    package.save(package.load("again", device="cpu"), "saved")
+    package.load("again", device="cpu").save("saved")
     done(imported("export", "saved", "back"))
     assert Path("back/model.safetensors").read_bytes() == Path("exported/model.safetensors").read_bytes()
     done(imported("evaluate", "saved", *DIGITS))

@@ -102,6 +102,15 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Setup, "finetune_settings", lambda *given: (*settings(*given), *words))
 
 
+@pytest.mark.usefixtures("quick_probes")
+def test_a_protocol_with_a_limit_measures_no_more_images(isopix: Run) -> None:
+    data = ["--data", "translated-digits", "--pretrain-data", "digits"]
+    done(isopix("reproduce", "igpt.figure2", *data, "--limit", "30", "--out", "out", *TINY))
+    [probe] = Path("out/runs").glob("*/probes/probe-*.json")
+    found = json.loads(probe.read_text())["network"]["num_images"]
+    assert found == dict.fromkeys(("train", "validation", "test"), 30)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 @pytest.mark.usefixtures("quick_probes", "short")

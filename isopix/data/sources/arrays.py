@@ -1,12 +1,11 @@
 """Images that are given as arrays: NumPy archives, and OpenAI's palette indices."""
 
-import io
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from functools import cache
 from math import isqrt, prod
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.lib import format as npy_format
@@ -39,7 +38,6 @@ LABELS = {"x": "y", "images": "labels"}  # the word in the name of an array of l
 PALETTES = ("kmeans_centers.npy", "palette.npz")  # OpenAI's, with colors in [-1, 1], and isopix's
 
 ColorTable = NDArray[np.uint8]  # [K 3]
-ArrayFile = tuple[IO[bytes], tuple[tuple[int, ...], bool, np.dtype[Any]]]
 
 
 def read_npz(path: Path, config: DataConfig) -> Source:
@@ -75,38 +73,35 @@ def _pairs_of_arrays(names: Sequence[str]) -> dict[str, str]:
 
 def _npz_split(path: Path, name: str, labels_name: str, arrays: Mapping[str, NDArray[Any]]) -> SourceSplit:
     where, labels = f"{path} {name}", arrays.get(labels_name)
-    with _opened(path, name) as (_, (shape, _, dtype)):
-        color = len(shape) == 4 and shape[3] in (3, 4) and dtype == np.uint8
-        gray = len(shape) == 3 or (len(shape) == 4 and shape[3] == 1)
+    shape, dtype = _header(path, name)
+    color = len(shape) == 4 and shape[3] in (3, 4) and dtype == np.uint8
+    gray = len(shape) == 3 or (len(shape) == 4 and shape[3] == 1)
     allowed = f"[n H W] of uint8 or uint16, [n H W 3|4] of uint8, up to {MAX_PIXELS:,} pixels"
     if dtype not in (np.uint8, np.uint16) or not (gray or color) or not 0 < prod(shape[1:3]) <= MAX_PIXELS:
         raise ValueError(f"{name} is {dtype} {list(shape)}; allowed: {allowed}")
     if labels is not None and labels.size != shape[0]:
         raise ValueError(f"{labels_name} is {labels.dtype} {list(labels.shape)}; allowed: [{shape[0]}]")
 
-    def read_range(start: int, stop: int) -> Iterator[NDArray[Any]]:
-        with naming(where), _opened(path, name) as (file, (_, fortran, _)):
-            if fortran:  # the first rows need the last bytes
-                rows = iter(np.load(path, allow_pickle=False)[name][start:stop])
-            else:
-                size = prod(shape[1:]) * dtype.itemsize
-                file.seek(start * size, io.SEEK_CUR)
-                rows = (np.frombuffer(file.read(size), dtype).reshape(shape[1:]) for _ in range(start, stop))
-            for row in rows:
-                yield row[..., 0] if row.shape[2:] == (1,) else row
+    @cache
+    def pixels() -> NDArray[Any]:
+        with naming(where), np.load(path, allow_pickle=False) as loaded:
+            images: NDArray[Any] = loaded[name]
+            return images[..., 0] if shape[3:] == (1,) else images
 
     found = None if labels is None else labels.flatten()
     if found is not None and found.dtype.kind == "S":
         found = np.char.decode(found, "utf-8")
+    read_range = lambda start, stop: iter(pixels()[start:stop])  # noqa: E731
     return SourceSplit(shape[0], read_range, lambda i: f"{where} row {i}", found)
 
 
-@contextmanager
-def _opened(path: Path, name: str) -> Iterator[ArrayFile]:
+def _header(path: Path, name: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Return the shape and the type of an array, which is not read."""
     with zipfile.ZipFile(path) as archive, archive.open(f"{name}.npy") as file:
         is_first = npy_format.read_magic(file) == (1, 0)
         read = npy_format.read_array_header_1_0 if is_first else npy_format.read_array_header_2_0
-        yield file, read(file)
+        shape, _, dtype = read(file)
+        return shape, dtype
 
 
 def read_codes(path: Path, config: DataConfig) -> Source:

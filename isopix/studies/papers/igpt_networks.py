@@ -17,7 +17,7 @@ CHECKPOINT = 0.0655  # of the steps: 65,500 of a million, about the first checkp
 
 def _tiny(depth: int, width: int, side: int = 14) -> Recipe:
     recipe = igpt.digits().updated(
-        depth=depth, width=width, steps=600, batch_size=64, evaluate_every=100, evaluate_images=450
+        depth=depth, width=width, steps=200, batch_size=64, evaluate_every=50, evaluate_images=450
     )
     data = replace(recipe.data, rows=side, cols=side)
     return replace(recipe, name=f"igpt.digits, {depth} blocks", data=data)
@@ -74,7 +74,7 @@ def igpt_finetune(
     """Fine-tuning with a search for the learning rate."""
     lr = network.recipe.train.optimizer.lr
     grid = lr_grid(lr, setup.choose(tiny=0.09, small=0.009, paper=0.009) * lr)
-    steps, every = setup.choose(tiny=(200, 25), small=(1000, 50), paper=(300_000, 1000))
+    steps, every = setup.choose(tiny=(100, 25), small=(1000, 50), paper=(300_000, 1000))
     return FineTune(
         f"finetune-{network.name}-{slug(data)}",
         network,

@@ -67,7 +67,7 @@ def test_a_pipe_gets_a_line_every_ten_seconds_and_none_for_a_short_step(
     clock: list[float], pipe: io.StringIO
 ) -> None:
     """100 images a second; 2,000 were done before."""
-    with track("preparing images", 10_000, 2_000) as count:
+    with track("preparing images", 10_000) as count:
         for done in range(2_000, 10_001, 100):
             count(done)
             clock[0] += 1

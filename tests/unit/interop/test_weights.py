@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 
 from isopix.interop.imagegpt import read_imagegpt
 from isopix.interop.imported_model import convert_tensors, import_run
-from isopix.interop.name_tables import Naming, renamed
+from isopix.interop.name_tables import Naming, with_class_position
 from isopix.interop.weights import WeightFiles
 from isopix.runs.load import load_run
 from isopix.storage import checkpoint
@@ -142,12 +142,18 @@ def test_no_pickle_is_executed(source: Path, tmp_path: Path, kind: str, layout: 
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
-def test_tensors_become_float32(dtype: torch.dtype) -> None:
-    given = torch.tensor([1.5, -2.0, 0.1]).to(dtype).float().to(dtype)
-    stored, targets = WeightFiles({"source": (3,)}, lambda name: given), {"target": torch.empty(3)}
-    tensors, _ = convert_tensors(stored, Naming("theirs", ""), [renamed("source", "target")], targets)
-    assert tensors["target"].dtype == torch.float32
-    assert torch.equal(tensors["target"].to(dtype), given)
+def test_tensors_become_float32_before_they_are_summed(dtype: torch.dtype) -> None:
+    token, table = torch.ones(1, 1, 1, dtype=dtype), torch.full((1, 2, 1), 1e-4, dtype=dtype)
+    given = {"token": token, "table": table}
+    stored = WeightFiles({name: tuple(each.shape) for name, each in given.items()}, given.__getitem__)
+    mapping, targets = (
+        with_class_position(("token", "table"), ("a", "b")),
+        (torch.empty(1), torch.empty(1, 1)),
+    )
+    own = dict(zip(("a", "b"), targets, strict=True))
+    tensors, _ = convert_tensors(stored, Naming("theirs", ""), [mapping], own)
+    assert torch.equal(tensors["b"], table[0, 1:].float())
+    assert torch.equal(tensors["a"], 1 + table[0, 0].float())
 
 
 @pytest.mark.parametrize("data", [None, "my photos"])

@@ -119,7 +119,7 @@ def test_the_probabilities_of_several_masks_are_a_mean_of_probabilities(
 def test_a_classifier_that_is_saved_is_a_classifier(
     model: PretrainedModel, data: ImageDataset, tmp_path: Path
 ) -> None:
-    isopix.save(model, tmp_path / "model")
+    model.save(tmp_path / "model")
     again, expected = isopix.load(tmp_path / "model", device="cpu"), model.predict_proba(data.test.images)
     assert again.classes == model.classes
     for other in (again, pickle.loads(pickle.dumps(model))):

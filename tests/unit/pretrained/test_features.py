@@ -153,7 +153,6 @@ def test_pickled_with_parts_of_a_plugin_it_loads_the_plugin_in_a_new_process(
 
 
 REFUSED: dict[str, tuple[Any, str]] = {
-    "another size": (np.zeros((2, 9, 9, 3), np.uint8), "expected images [B 8 8 3] or [B 3 H W]"),
     "too few columns": (np.zeros((2, 9), np.uint8), "images of 8 x 8 x 3 need 192"),
     "too bright": (np.full((2, 192), 256), "pixels must be integers from 0 to 255"),
     "negative": (np.full((2, 192), -1), "Negative values in data"),

@@ -50,7 +50,7 @@ def test_seen_images_of_another_dataset_are_left_out_before_its_limit(
     data, split = select_split(loaded, tmp_path / "other.npz", None, None)
     assert (split, len(data.train)) == ("train", 80 - trained)
     assert data.left_out == {"train": trained}
-    note = f"{trained} of 80 train images of dataset 'other' are left out: they were used to train the run"
+    note = f"{trained} of 80 train images of dataset 'other' left out: used to train the run"
     assert note in caplog.text
     assert len(select_split(loaded, tmp_path / "other.npz", "train", 45)[0].train) == 45
 

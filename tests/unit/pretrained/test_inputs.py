@@ -116,12 +116,6 @@ def test_arrays_stand_for_their_images(pretrained: PretrainedModel) -> None:
         assert torch.equal(pretrained.preprocess(form), x)
 
 
-def test_no_images_are_none(causal: PretrainedModel, masked: PretrainedModel) -> None:
-    assert causal.preprocess([]).shape == (0, 3, ROWS, COLS)
-    for own in (causal, masked):
-        assert own([]).shape == own(np.zeros((0, 3, ROWS, COLS), np.uint8)).shape == (0, own.num_features)
-
-
 TAKEN = "expected uint8 images [B 3 H W], [B H W 3], [3 H W], [H W 3] or [H W], PIL images, or files; "
 REFUSED: dict[str, tuple[Any, str]] = {
     "floats": (

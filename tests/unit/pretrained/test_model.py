@@ -150,12 +150,12 @@ def test_a_model_is_in_evaluation_mode_while_it_is_used_and_in_its_own_afterward
 
 
 def test_saved_and_loaded_it_is_the_same_model(pretrained: PretrainedModel, tmp_path: Path) -> None:
-    isopix.save(pretrained, tmp_path / "model")
+    pretrained.save(tmp_path / "model")
     again, x = isopix.load(tmp_path / "model", device="cpu"), images(pretrained)
     assert torch.equal(again.logits(x), pretrained.logits(x))
     assert again.loaded.recipe == pretrained.loaded.recipe
     assert (again.loaded.step, again.loaded.state.data) == (7, "these")
-    isopix.save(again, tmp_path / "again")
+    again.save(tmp_path / "again")
     names = ("model.safetensors", "recipe.json", "state.json")
     assert all((tmp_path / "model" / n).read_bytes() == (tmp_path / "again" / n).read_bytes() for n in names)
     other = isopix.load(tmp_path / "model", layer=1, pool="max", features="residual", device="cpu")
@@ -171,7 +171,7 @@ def test_saving_to_a_link_writes_what_it_points_to(
     link.symlink_to(disk)
     if exists:
         disk.mkdir()
-    isopix.save(causal, link)
+    causal.save(link)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["disk", "link"]
     assert link.is_symlink()
     isopix.load(disk, device="cpu")
@@ -213,7 +213,7 @@ def test_a_masked_model_neither_samples_nor_omits_a_start_token_nor_takes_any_ma
 def test_saving_over_something_is_refused(causal: PretrainedModel, tmp_path: Path, name: str) -> None:
     (tmp_path / "mine.txt").write_text("mine")
     target: dict[str, Any] = {"file": tmp_path / "mine.txt", "folder": tmp_path}
-    assert "another --out" in refusal(isopix.save, causal, target[name])
+    assert "another --out" in refusal(causal.save, target[name])
 
 
 def test_a_device_of_pytorch_is_taken_and_another_is_refused(pristine: Path) -> None:

@@ -4,6 +4,7 @@ import json
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,13 +14,13 @@ from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.runs import series
 from isopix.runs.results import LRSearchResult, LRTrial, TrainingResult
-from isopix.runs.resume import SETTINGS, ObserverFor, folder_of_runs
+from isopix.runs.resume import SETTINGS, folder_of_runs
 from isopix.runs.series import check_trial, lr_grid, lr_selection, run_lr_search, trial_folder
 from isopix.runs.start import TrainingStart
 from isopix.runs.training_log import RunObserver
 from isopix.storage import log
 from isopix.storage.run_folder import FOLDER_LOCK
-from tests.trained import CPU, StopAt, different_weights, logged, train
+from tests.trained import CPU, SILENT, StopAt, different_weights, logged, train
 
 SMALL = ["depth=1", "width=16", "batch_size=16", "evaluate_images=40", "data.limit=100"]
 WORDS = [*SMALL, "steps=30", "log_every=1000", "evaluate_every=100", "checkpoint_every=4"]
@@ -27,24 +28,13 @@ RECIPE = registry.resolve("igpt.digits", settings=WORDS).recipe
 LRS = (1e38, 3.0, 0.03, 0.003, 0.0003)
 
 
-class ObserverFactory:
-    """Records the trials that were started, and asks to stop after so many steps of them all."""
-
-    def __init__(self, steps: int = 10**6):
-        self.stop, self.started = StopAt(steps), list[float]()
-
-    def __call__(self, recipe: Recipe) -> RunObserver:
-        self.started.append(recipe.train.optimizer.lr)
-        return RunObserver(stop=self.stop)
-
-
 def search(
     out: Path,
-    observer_for: ObserverFor = lambda recipe: RunObserver(),
+    observer: RunObserver = SILENT,
     recipe: Recipe = RECIPE,
     lrs: tuple[float, ...] = LRS,
 ) -> LRSearchResult:
-    return run_lr_search(TrainingStart(recipe), out, lrs, device=CPU, observer_for=observer_for)
+    return run_lr_search(TrainingStart(recipe), out, lrs, device=CPU, observer=observer)
 
 
 def untimed(found: LRSearchResult) -> tuple[LRTrial, ...]:
@@ -115,9 +105,9 @@ def test_every_trial_has_its_status_and_the_best_is_selected(whole: LRSearchResu
 
 
 def test_however_often_it_is_stopped_the_end_is_the_same(whole: LRSearchResult, tmp_path: Path) -> None:
-    found = search(tmp_path / "lr", ObserverFactory(7))
+    found = search(tmp_path / "lr", RunObserver(stop=StopAt(7)))
     while not found.finished:
-        found = search(tmp_path / "lr", ObserverFactory(7))
+        found = search(tmp_path / "lr", RunObserver(stop=StopAt(7)))
     assert untimed(found) == untimed(whole)
     for trial in found.trials:
         if trial.loss is not None:
@@ -127,12 +117,13 @@ def test_however_often_it_is_stopped_the_end_is_the_same(whole: LRSearchResult, 
 def test_a_finished_search_is_read_and_continues_with_smaller_learning_rates_alone(
     whole: LRSearchResult, tmp_path: Path
 ) -> None:
-    observer_for = ObserverFactory()
-    assert search(whole.path, observer_for).trials == whole.trials
-    assert observer_for.started == []
+    written = list[dict[str, Any]]()
+    observer = RunObserver(record=written.append)
+    assert search(whole.path, observer).trials == whole.trials
+    assert written == []
     assert search(tmp_path / "lr", lrs=(0.3, 0.03)).finished
-    assert len(search(tmp_path / "lr", observer_for, lrs=(0.3, 0.03, 0.003)).trials) == 3
-    assert observer_for.started == [0.003]
+    assert len(search(tmp_path / "lr", observer, lrs=(0.3, 0.03, 0.003)).trials) == 3
+    assert max(each.get("learning_rate", 0.0) for each in written) == pytest.approx(0.003)
 
 
 def accuracies(run: Path) -> dict[int, float]:

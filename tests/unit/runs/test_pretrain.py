@@ -146,7 +146,7 @@ def test_a_checkpoint_holds_the_state_of_its_step(tmp_path: Path, slow_disk: thr
     assert len(states["later"]) == 4
 
 
-def test_an_error_in_the_thread_is_raised_at_the_next_step(
+def test_an_error_in_the_thread_is_raised_at_the_next_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failed, save, steps = threading.Event(), checkpoint.save_checkpoint, list[int]()

@@ -32,7 +32,7 @@ def pretrained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def refit(source: object, out: Path, *words: str, observer: RunObserver = SILENT) -> RunStatus:
     start = prepare_finetune(str(source), [*WORDS, *words])
     check_selects_step(start.recipe)
-    return train_selected(select_step, start, out, CPU, lambda recipe: observer)
+    return train_selected(select_step, start, out, CPU, observer)
 
 
 @pytest.fixture(scope="module")

@@ -76,7 +76,7 @@ def test_surprise_has_the_likelihood_of_the_model(opened: dict[str, OpenedRun]) 
 def test_text_is_escaped() -> None:
     tile = Tile(torch.zeros(2, 2, 3, dtype=torch.uint8).numpy(), '"<b>')
     assert "<b>" not in (found := tiles_html([tile], title="<b>") + problem_html("<b>\nx"))
-    assert 'alt="&quot;' in found
+    assert 'alt="&#34;' in found
 
 
 def drawn(frames: list) -> np.ndarray:

@@ -1,11 +1,8 @@
 """Baselines of a run: on the images and under the masks of its own evaluation, for all parts."""
 
-from collections.abc import Mapping
-
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
 from isopix.core.types import Images, Labels, Scalar
 from isopix.data.splits import Split
@@ -13,19 +10,20 @@ from isopix.model.heads import HeadSpec
 from isopix.objectives.base import PretrainModel
 from isopix.recipes.recipe import Recipe
 from isopix.train.evaluator import evaluate_split, measure_baselines
+from isopix.train.tasks import PretrainTask
 from tests.laws import cases, test_extensions
 
 ALL = [*cases.CASES, *test_extensions.CASES]
 TITLES = [cases.title(each) for each in ALL]
 
 
-class Constant:
-    """An evaluation task of a prediction that is the same for every position: the frequency of each value of
+class Constant(PretrainTask):
+    """The task of a prediction that is the same for every position: the frequency of each value of
     a channel, or its mean.
     """
 
     def __init__(self, model: PretrainModel, head: HeadSpec, train: Images):
-        self.module: nn.Module = model
+        super().__init__(model)
         self.model, self.head, self.codec = model, head, model.network.codec
         codes = self.channels(self.codec.encode(train).numpy())
         values = np.arange(self.codec.vocab_size)
@@ -39,7 +37,7 @@ class Constant:
 
     def evaluate(
         self, images: Images, labels: Labels | None, generator: torch.Generator
-    ) -> Mapping[str, Scalar]:
+    ) -> dict[str, Scalar]:
         batch = self.model.make_batch(images, generator)
         codes = self.channels(batch.targets.numpy())
         if self.head.categorical:
