@@ -157,8 +157,9 @@ def score_images(
     config: ScoreConfig,
     *,
     frequencies: Frequencies | None = None,
+    files: bool = True,
 ) -> Scores:
-    """Return the scores of each image; higher is less likely, or harder to compress.
+    """Return the scores of each image, as lossless `files` too; higher is less likely, or harder to compress.
 
     An autoregressive model has `nats_per_code` and, where the codec says how many 24-bit images have the same
     codes, bits per dimension and their difference to PNG; a masked one `masked_loss`, which is no likelihood.
@@ -182,12 +183,12 @@ def score_images(
             if frequencies is not None:
                 nats = frequency_nats(codec, frequencies, found.codes)
                 add("unigram_", found.codes, nats, nats.mean((1, 2)))
-            for kind, bits in file_bits_per_dim(batch).items():
+            for kind, bits in file_bits_per_dim(batch).items() if files else ():
                 parts[f"{kind.lower()}_bits_per_dim"].append(bits)
             done += len(batch)
             count(done)
     scores = {each: torch.cat(part) for each, part in parts.items()}
-    if "bits_per_dim" in scores:
+    if files and "bits_per_dim" in scores:
         scores["bits_minus_png"] = scores["bits_per_dim"] - scores["png_bits_per_dim"]
     return {each: scores[each] for each in SCORES if each in scores}
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -76,12 +77,14 @@ def plot_forest(panels: Mapping[str, Sequence[ForestRow]]) -> Figure:
     for axes, (label, rows) in zip(all_axes, panels.items(), strict=True):
         _panel(axes, rows, groups)
         axes.set_xlabel(label, loc="right")
-    keys = [
+    keys: list[Artist] = [
         Line2D([], [], markersize=5, linewidth=1.5, label=group, **look)
         for group, look in zip(groups, GROUP_LOOKS, strict=False)
     ]
-    shade = Patch(facecolor=EFFECT_COLOR, edgecolor=style.MUTED_COLOR, label="below the stated effect")
-    figure.legend(handles=[*keys, shade], loc="outside lower center", ncols=len(keys) + 1)
+    if any(row.effect for rows in panels.values() for row in rows):
+        shade: Any = {"facecolor": EFFECT_COLOR, "edgecolor": style.MUTED_COLOR}
+        keys.append(Patch(label="below the stated effect", **shade))
+    figure.legend(handles=keys, loc="outside lower center", ncols=len(keys))
     return figure
 
 

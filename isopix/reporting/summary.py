@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import PurePath
-from typing import Literal
+from typing import Any, Literal
 
 from isopix.core.overrides import flatten
 from isopix.core.text import Table, printable, signed_points
@@ -78,18 +78,22 @@ def probe_differences(probes: Sequence[ProbeResult]) -> list[str]:
 
 def run_rows(runs: Mapping[str, RunRecord]) -> tuple[RunRow, ...]:
     """Return a row for each run, with the settings in which they differ."""
-    flat = {name: flatten(run.settings) for name, run in runs.items()}
-    names = dict.fromkeys(key for settings in flat.values() for key in settings if key != "name")
-    values = {key: [value_text(settings.get(key)) for settings in flat.values()] for key in names}
-    different = [key for key, found in values.items() if len(set(found)) > 1]
-    rows = []
-    for name, run in runs.items():
+    different, rows = different_settings([run.settings for run in runs.values()]), []
+    for number, (name, run) in enumerate(runs.items()):
         loss, tuned = training.held_out_loss(run), training.finetune_accuracy(run)
-        own = {key: value_text(flat[name].get(key)) for key in different}
+        own = {key: values[number] for key, values in different.items()}
         probe = run.probe.accuracy if run.probe else None
         found = (loss and loss.nats, probe, tuned and tuned.accuracy)
         rows.append(RunRow(name, run.num_steps, *found, own))
     return tuple(rows)
+
+
+def different_settings(recipes: Sequence[Mapping[str, Any]]) -> dict[str, tuple[str, ...]]:
+    """Return the values of the settings in which recipes differ, by name."""
+    flat = list(map(flatten, recipes))
+    names = dict.fromkeys(key for settings in flat for key in settings if key != "name")
+    values = {key: tuple(value_text(settings.get(key)) for settings in flat) for key in names}
+    return {key: found for key, found in values.items() if len(set(found)) > 1}
 
 
 def summary_rows(runs: Mapping[str, RunRecord]) -> list[SummaryRow]:

@@ -18,6 +18,7 @@ from isopix.core.stats import GroupLabels, mean_half_width
 from isopix.core.text import command_line, count_of, naming
 from isopix.data.measurement import differences
 from isopix.runs.image_lists import ClassifiedImages, load_test_images
+from isopix.runs.load import find_model
 from isopix.runs.state import read_environment
 from isopix.storage.log import read_log
 from isopix.storage.result import Measurement
@@ -84,7 +85,7 @@ def compare_with(group: Sequence[str], baseline: Sequence[str]) -> Comparison:
 
 def groups_of(places: Sequence[str]) -> list[list[str]]:
     """Return a group for each folder of runs and each pattern; run folders are one group."""
-    runs = [place for place in places if _is_run(Path(place))]
+    runs = [place for place in places if is_run(place)]
     return [*filter(None, [runs]), *([place] for place in places if place not in runs)]
 
 
@@ -96,18 +97,21 @@ def find_runs(places: Sequence[str]) -> list[Path]:
         near = path.iterdir() if path.is_dir() else map(Path, glob.glob(place))  # noqa: PTH207
         if not path.exists() and not glob.has_magic(place):
             raise ValueError(no_folder(path))
-        runs = [path] if _is_run(path) else sorted(filter(_is_run, near))
+        runs = [path] if is_run(path) else sorted(filter(is_run, near))
         if not runs:
             raise ValueError(f"no run in {place}; give run folders, a folder of them or a pattern")
         tuned = [each for each in runs if RunFolder(each).read_recipe().get("finetune") is not None]
         if not tuned:
-            raise ValueError(f"no fine-tuned run in {place}; compare the runs of isopix finetune")
+            raise ValueError(f"no fine-tuned run in {place}; others are compared in pairs: compare A B")
         found += tuned
     return found
 
 
-def _is_run(path: Path) -> bool:
-    return RunFolder(path).recipe.is_file()
+def is_run(source: object) -> bool:
+    """Return whether this is a run folder or a model, and not a folder of runs or a pattern."""
+    if not isinstance(source, str | os.PathLike):
+        return True
+    return RunFolder(find_model(Path(source))).recipe.is_file()
 
 
 def gather(name: str, found: Sequence[FinishedRun]) -> RunGroup:

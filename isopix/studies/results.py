@@ -1,6 +1,6 @@
 """The results of `compare` and `reproduce`, without PyTorch: paired differences, and tables of papers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean
 from typing import Any, Literal
@@ -66,6 +66,67 @@ class ComparisonResult(Result):
     def notes(self) -> list[str]:
         lines = [line for each in self.comparisons for line in (each.design, *each.notes)]
         return [*lines, *super().notes()]
+
+
+@dataclass(frozen=True)
+class PairedNumber:
+    """A number of two runs on the same images; `half_width` is of the 95 % interval of their difference.
+
+    Of an accuracy, `only` counts the images that the first or the second run alone classifies correctly, and
+    `p` is that of McNemar's exact test; None for groups of images, which are not independent.
+    """
+
+    name: str
+    first: float
+    second: float
+    half_width: float | None
+    only: tuple[int, int] | None = None
+    p: float | None = None
+
+    @property
+    def difference(self) -> float:
+        return self.first - self.second
+
+    @property
+    def row(self) -> tuple[str, ...]:
+        scale, digits = (1, 4) if self.only is None else (100, 1)
+        numbers = [f"{scale * each:.{digits}f}" for each in (self.first, self.second)]
+        half = "" if self.half_width is None else f" ± {scale * self.half_width:.{digits}f}"
+        difference = f"{scale * self.difference:+.{digits}f}{half}".replace("-", "\N{MINUS SIGN}")
+        alone = " and ".join(f"{each:,}" for each in self.only or ())
+        return self.name, *numbers, difference, alone, "" if self.p is None else f"{self.p:.2g}"
+
+
+class RunComparison(Result):
+    """What two runs can both be measured for on the same test images, and the settings that differ."""
+
+    runs: tuple[str, str]
+    data: str
+    num_images: int
+    numbers: tuple[PairedNumber, ...]
+    settings: Mapping[str, tuple[str, ...]]
+    measurements: tuple[Measurement, ...]
+
+    def tables(self) -> list[Table]:
+        columns = ["", *self.runs, "difference (95 % CI)", "correct by one alone", "McNemar's p"]
+        settings = [(name, *values) for name, values in self.settings.items()]
+        images = f"{count_of(self.num_images, 'test image')} of {self.data}"
+        return [
+            Table(images, columns, [each.row for each in self.numbers]),
+            Table("Settings that differ", ["setting", *self.runs], settings),
+        ]
+
+    def figures(self) -> Iterator[tuple[str, Any]]:
+        from isopix.plots.biases import ForestRow, Mark, plot_forest  # noqa: PLC0415
+
+        panels = dict[str, list[ForestRow]]()
+        for each in self.numbers:
+            scale = 1 if each.only is None else 100
+            center, half = scale * each.difference, scale * (each.half_width or 0)
+            marks = {" − ".join(self.runs): Mark(center, (center - half, center + half))}
+            axis = "Difference" if each.only is None else "Difference (percentage points)"
+            panels.setdefault(axis, []).append(ForestRow(each.name, marks, 0))
+        yield "Paired differences with 95 % intervals over test images.", plot_forest(panels)
 
 
 def _percent(accuracies: Sequence[Sequence[float]]) -> str:

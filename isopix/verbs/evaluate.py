@@ -2,6 +2,7 @@
 
 import math
 import os
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,7 +15,7 @@ from isopix.core.text import expand_home
 from isopix.core.verb import verb
 from isopix.finetuning.results import EvaluationResult
 from isopix.runs.results import LossResult
-from isopix.studies.results import ComparisonResult
+from isopix.studies.results import ComparisonResult, RunComparison
 from isopix.verbs import options
 
 if TYPE_CHECKING:
@@ -133,8 +134,8 @@ def _loss(
 
 
 Groups = Annotated[
-    options.PathLike,
-    "Folders of runs or quoted patterns ('runs/vit-*'), each a group; run folders are one group.",
+    options.RunLike,
+    "Two runs; or groups: folders of runs or quoted patterns ('runs/vit-*'); run folders are one group.",
 ]
 Baseline = Annotated[
     tuple[options.PathLike, ...],
@@ -146,19 +147,62 @@ Out = Annotated[Path | None, "JSON file to write."]
 
 
 @verb()
-def compare(*groups: Groups, baseline: Baseline = (), out: Out = None) -> ComparisonResult:
-    """Compare fine-tuned runs with a baseline: paired differences of test accuracy.
+def compare(
+    *groups: Groups,
+    baseline: Baseline = (),
+    data: options.OtherImages = None,
+    limit: options.Limit = None,
+    out: Out = None,
+    device: options.DeviceLike = "auto",
+) -> ComparisonResult | RunComparison:
+    """Compare two runs on the same test images, or groups of fine-tuned runs with a baseline.
 
-    Each run is compared with the one of the same seed, labels and test images. The 95 % interval covers other
-    seeds and draws of labels; that for new images covers other test images too.
+    Of two runs: paired differences of test loss, linear-probe accuracy and fine-tuned accuracy, whatever both
+    can be measured for, on test images that neither has seen.
 
-    Example: isopix compare runs/vit-finetuned --baseline runs/vit-scratch
+    Of groups: paired differences of test accuracy. Each run is compared with the one of the same seed, labels
+    and test images. The 95 % interval covers other seeds and draws of labels; that for new images covers
+    other test images too.
+
+    Example: isopix compare runs/photos igpt.tiny-cifar10 --data cifar10 --limit 1000
     """
-    from isopix.studies.comparison import compare_with, groups_of
+    from isopix.studies.comparison import compare_with, groups_of, is_run
 
-    if not groups:
-        raise ValueError("groups is empty; give run folders, folders of runs or patterns")
-    found = groups_of([os.fspath(each) for each in groups])
-    others = [os.fspath(expand_home(each)) for each in baseline]
-    result = ComparisonResult(comparisons=tuple(compare_with(each, others) for each in found))
+    result: ComparisonResult | RunComparison
+    if len(groups) == 2 and not baseline and any(map(is_run, groups)):
+        result = _compare_pair(groups, data, limit, device)
+    else:
+        if data is not None or limit is not None:
+            name = "limit" if data is None else "data"
+            raise ValueError(f"{name} is for two runs without a baseline")
+        if not groups:
+            raise ValueError("groups is empty; give two runs, run folders, folders of runs or patterns")
+        if not all(isinstance(each, str | os.PathLike) for each in groups):
+            raise ValueError("models are compared two at a time, without a baseline")
+        found = groups_of([os.fspath(expand_home(each)) for each in groups])
+        others = [os.fspath(expand_home(each)) for each in baseline]
+        result = ComparisonResult(comparisons=tuple(compare_with(each, others) for each in found))
     return result if out is None else result.saved(out)
+
+
+def _compare_pair(
+    runs: tuple[options.RunLike, ...],
+    data: options.PathLike | None,
+    limit: int | None,
+    device: options.DeviceLike,
+) -> RunComparison:
+    from isopix.model.network import evaluation_mode
+    from isopix.pretrained.images import evaluation_images
+    from isopix.pretrained.model import PretrainedModel
+    from isopix.pretrained.run import default_precision, load
+    from isopix.studies.pairs import Side, compare_runs
+
+    sides = []
+    with ExitStack() as stack:
+        for number, run in enumerate(runs, start=1):
+            model = run if isinstance(run, PretrainedModel) else load(run, device=device)
+            name = f"model {number}" if model is run else str(run)
+            stack.enter_context(evaluation_mode(model))
+            images = evaluation_images(model.loaded, data, limit)
+            sides.append(Side(name, model, images, default_precision(run, model)))
+        return compare_runs(*sides)

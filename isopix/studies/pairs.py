@@ -1,0 +1,150 @@
+"""Any two runs on the same test images: loss, linear probe and, of fine-tuned ones, accuracy."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from scipy.special import bdtr
+from torch import Tensor
+
+from isopix.analysis.scores import ScoreConfig, score_images
+from isopix.core.config import to_dict
+from isopix.core.device import Precision
+from isopix.core.stats import mean_half_width
+from isopix.data.dataset import ImageDataset
+from isopix.finetuning.evaluate import finetuned_logits, majority_vote, num_masks
+from isopix.pretrained.model import PretrainedModel
+from isopix.probing.config import ProbeConfig
+from isopix.probing.features import NetworkFeatures, read_splits
+from isopix.probing.methods import LbfgsProbe
+from isopix.probing.probe import evaluate_probe
+from isopix.reporting.summary import different_settings
+from isopix.studies.results import PairedNumber, RunComparison
+
+ONE_RUN = "the intervals are of test images: with other seeds the differences vary more"
+
+
+class Side(NamedTuple):
+    """A run to compare, and the images that it is measured on."""
+
+    name: str
+    model: PretrainedModel
+    images: ImageDataset
+    precision: Precision
+
+
+def compare_runs(first: Side, second: Side) -> RunComparison:
+    """Compare what both runs can be measured for. Raises ValueError if there is nothing."""
+    sides, numbers, left_out = _on_common_images(first, second), list[PairedNumber](), list[str]()
+    for what, measure in MEASURES.items():
+        try:
+            measured = sides if measure is _losses else _labeled(sides, what)
+            numbers.append(_paired(*measure(measured), measured))
+        except ValueError as error:
+            left_out.append(f"no {what}: {error}")
+    if not numbers:
+        raise ValueError("; ".join(left_out))
+    recipes = [each.model.loaded.recipe for each in sides]
+    measurements = [each.model.loaded.measure(each.images, "test") for each in sides]
+    warnings = dict.fromkeys(text for each in measurements for text in each.warnings)
+    return RunComparison(
+        runs=(first.name, second.name),
+        data=first.images.name,
+        num_images=len(sides[0].images.test),
+        numbers=tuple(numbers),
+        settings=different_settings(list(map(to_dict, recipes))),
+        measurements=tuple(measurements),
+        warnings=(*left_out, ONE_RUN, *warnings),
+    )
+
+
+def _on_common_images(*sides: Side) -> list[Side]:
+    """Return runs with their common test images, by content, in one order."""
+    hashes = [each.images.test.hashes for each in sides]
+    arrays = [np.array([]) if each is None else each.numpy() for each in hashes]
+    common, *places = np.intersect1d(arrays[0], arrays[1], return_indices=True)
+    if not len(common):
+        names = " and ".join(each.name for each in sides)
+        raise ValueError(f"{names} have no test images in common that neither has seen; give --data")
+    chosen = zip(sides, map(torch.from_numpy, places), strict=True)
+    return [
+        each._replace(images=replace(each.images, test=each.images.test.select(place)))
+        for each, place in chosen
+    ]
+
+
+def _labeled(sides: Sequence[Side], what: str) -> list[Side]:
+    return _on_common_images(*(each._replace(images=each.images.labeled(what)) for each in sides))
+
+
+def _paired(name: str, values: Sequence[Tensor], sides: Sequence[Side]) -> PairedNumber:
+    one, other = (each.cpu().double() for each in values)
+    groups = sides[0].images.test.groups
+    half_width = mean_half_width((one - other).numpy(), None if groups is None else groups.numpy())
+    number = PairedNumber(name, float(one.mean()), float(other.mean()), half_width)
+    if values[0].dtype != torch.bool:
+        return number
+    only = int((one > other).sum()), int((other > one).sum())
+    p = None if groups is not None else min(1.0, 2 * float(bdtr(min(only), sum(only), 0.5)))
+    return replace(number, only=only, p=p)
+
+
+def _losses(sides: Sequence[Side]) -> tuple[str, list[Tensor]]:
+    """Return nats per code of runs with the same codes, else bits per dimension of the 24-bit images."""
+    runs = [each.model.loaded for each in sides]
+    sizes = [" × ".join(map(str, each.network.codec.image_size)) for each in runs]
+    if len(set(sizes)) > 1:
+        raise ValueError(f"the runs read images of {' and '.join(sizes)} pixels")
+    for each in runs:
+        each.require_decoder("compare")
+    found = [
+        score_images(run.model, side.images.test.images, ScoreConfig(), files=False)
+        for run, side in zip(runs, sides, strict=True)
+    ]
+    same_codes = len({each.network.codec.fingerprint() for each in runs}) == 1
+    same_masks = runs[0].recipe.objective == runs[1].recipe.objective
+    comparable = {"nats_per_code": same_codes, "masked_loss": same_codes and same_masks, "bits_per_dim": True}
+    for name, allowed in comparable.items():
+        if allowed and all(name in each for each in found):
+            return f"test loss, {LOSSES[name]}", [each[name] for each in found]
+    raise ValueError("the runs differ in what they predict, or in their masks")
+
+
+def _probed(sides: Sequence[Side]) -> tuple[str, list[Tensor]]:
+    return "linear-probe accuracy, %", list(map(_probe, sides))
+
+
+def _probe(side: Side) -> Tensor:
+    """Return whether the best layer on validation images classifies each test image correctly."""
+    side.images.require_validation("a layer")
+    config = ProbeConfig(pool=side.model.pool)
+    source = NetworkFeatures(side.model.loaded.model, side.precision, config=config)
+    splits = read_splits(side.name, source, side.images, keep=True)
+    probed = evaluate_probe(splits, LbfgsProbe(), config, device=side.model.network.device)
+    return probed.correct[probed.result.best_index]
+
+
+def _classified(sides: Sequence[Side]) -> tuple[str, list[Tensor]]:
+    tuned = [each.model.loaded.finetuned(each.name) for each in sides]
+    correct = list[Tensor]()
+    for model, side in zip(tuned, sides, strict=True):
+        classes, masks = side.model.loaded.classes, num_masks(model)
+        logits = finetuned_logits(model, classes, side.images, masks=masks, seed=0, precision=side.precision)
+        predicted, labels = majority_vote(logits.argmax(-1), seed=0), side.images.test.labels
+        assert labels is not None, "they are labeled"
+        correct.append(predicted == labels)
+    return "fine-tuned accuracy, %", correct
+
+
+LOSSES = {
+    "nats_per_code": "nats per code",
+    "masked_loss": "nats per masked code",
+    "bits_per_dim": "bits per dimension",
+}
+MEASURES: dict[str, Callable[[Sequence[Side]], tuple[str, list[Tensor]]]] = {
+    "loss": _losses,
+    "probe": _probed,
+    "fine-tuned accuracy": _classified,
+}
