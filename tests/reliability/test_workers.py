@@ -85,12 +85,13 @@ STUCK = """
 import time
 from isopix.data.batches import Prefetch
 
-def read(step):
-    if step:
-        time.sleep(1000)
-    return step
+class Read:
+    def __getitem__(self, step):
+        if step:
+            time.sleep(1000)
+        return step
 
-print(Prefetch(read, workers=2).batch(0))
+print(Prefetch(Read(), workers=2).batch(0))
 """
 
 
