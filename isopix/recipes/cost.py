@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from math import isqrt
 
 import torch
-from torch import Tensor, UntypedStorage
+from torch import Tensor, UntypedStorage, nn
 from torch._subclasses import FakeTensorMode
 from torch.autograd.graph import saved_tensors_hooks
 
@@ -19,7 +19,7 @@ from isopix.objectives.base import PretrainModel
 from isopix.recipes.recipe import Recipe
 from isopix.recipes.results import DeviceCost, ModelCost, TrainingMemory
 
-BYTES_PER_PARAMETER = 16  # float32 weight, gradient, and Adam's two moments
+FP32, BYTES_PER_PARAMETER = 4, 16  # float32 weight, gradient, and Adam's two moments
 SMALL_BATCH, LARGE_BATCH = 8, 16  # memory per image is the slope between steps of these two sizes
 WARN_ABOVE = 0.8  # of the free memory
 SMALL = 0.1
@@ -40,8 +40,9 @@ def recipe_cost(recipe: Recipe) -> ModelCost:
     blocks = spec.depth * spec.block.flops(shape, width, recipe.objective.causal)
     stem = visible * spec.stem.flops_per_token(codec, width)
     forward = stem + blocks + decoded * spec.head.flops_per_token(codec, width)
-    parameters = sum(parameter.numel() for parameter in network.parameters())
-    return ModelCost(parameters, forward, 3 * forward + (blocks if recipe.train.recompute else 0))
+    return ModelCost(
+        num_parameters(network), forward, 3 * forward + (blocks if recipe.train.recompute else 0)
+    )
 
 
 def training_flops(recipe: Recipe) -> int:
@@ -63,10 +64,9 @@ def recipe_memory(recipe: Recipe) -> TrainingMemory:
     model = PretrainModel(network, recipe.objective)
     small, large = (_saved_bytes(model, recipe.train.gpu_precision, n) for n in (SMALL_BATCH, LARGE_BATCH))
     per_image = (large - small) // (LARGE_BATCH - SMALL_BATCH)
-    parameters = sum(parameter.numel() for parameter in network.parameters())
     outputs = codec.num_codes * (codec.vocab_size if recipe.model.head.categorical else 1)
     return TrainingMemory(
-        (BYTES_PER_PARAMETER + 4 * (recipe.train.ema is not None)) * parameters,
+        (BYTES_PER_PARAMETER + FP32 * (recipe.train.ema is not None)) * num_parameters(network),
         max(0, small - SMALL_BATCH * per_image),
         per_image + 4 * outputs * decoded_positions(recipe),
     )
@@ -102,12 +102,11 @@ def check_memory(recipe: Recipe, *, total: int, free: int, num_ranks: int = 1) -
     if _is_small(recipe, chunk, free):
         return ""
     memory = memory_by_depth(recipe)
-    weights = memory.step_bytes(0)
-    shard = weights // num_ranks if train.parallel == "fsdp" else weights
-    needed = memory.step_bytes(chunk) - weights + shard
+    state = state_bytes(recipe, memory, num_ranks, in_chunks=train.accumulate > 1)
+    needed = state + chunk * memory.activation_bytes
     if needed <= WARN_ABOVE * free:
         return ""
-    fits = num_ranks * (max(0, round(WARN_ABOVE * free) - shard) // max(1, memory.activation_bytes))
+    fits = num_ranks * (max(0, round(WARN_ABOVE * free) - state) // max(1, memory.activation_bytes))
     images = f"{format_bytes(needed)} of memory for {count_of(chunk, 'image')} at a time"
     text = f"training needs about {images}; {format_bytes(free)} are available"
     if fits < 1:
@@ -118,6 +117,29 @@ def check_memory(recipe: Recipe, *, total: int, free: int, num_ranks: int = 1) -
     if needed > total:
         raise ValueError(f"{text}: {advice}")
     return f"{text}; if it fails: {advice}"
+
+
+def state_bytes(recipe: Recipe, memory: TrainingMemory, num_ranks: int, *, in_chunks: bool) -> int:
+    """Return the bytes on each device without activations.
+
+    With FSDP each has a part of weights, gradients and moments. It gathers what is outside of blocks, a block
+    in use and the next, copies the gradients of a block to send them, and has whole ones until the last of
+    several chunks.
+    """
+    if recipe.train.parallel == "ddp" or num_ranks == 1:
+        return memory.step_bytes(0)
+    network = recipe.outline()
+    weights, blocks = num_parameters(network), network.backbone.blocks
+    block = max(map(num_parameters, blocks))
+    gathered = 2 if recipe.train.gpu_precision == "bf16" else FP32
+    used = gathered * (weights - num_parameters(nn.ModuleList(blocks)) + 2 * block)
+    sent = (gathered + 2 * FP32) * block
+    whole = FP32 * weights * in_chunks
+    return memory.weight_bytes // num_ranks + used + sent + whole
+
+
+def num_parameters(module: nn.Module) -> int:
+    return sum(each.numel() for each in module.parameters())
 
 
 def divisors(count: int) -> list[int]:

@@ -42,21 +42,6 @@ class DeviceCost:
 
 
 @dataclass(frozen=True)
-class DeviceMemory:
-    """Bytes when a backward pass begins; `copies` are in 16 bits or, with FSDP, of gathered weights."""
-
-    weights: int
-    gradients: int
-    optimizer: int
-    copies: int
-    activations: int
-
-    @property
-    def total(self) -> int:
-        return sum(vars(self).values())
-
-
-@dataclass(frozen=True)
 class ParallelPlan:
     """A strategy of `micro_batch` images on each of `count` devices, `accumulate` times a step."""
 
@@ -66,7 +51,7 @@ class ParallelPlan:
     recompute: bool
     accumulate: int
     micro_batch: int
-    memory: DeviceMemory
+    memory: int  # bytes of each device
     memory_limit: int
     hours: float
     command: str
@@ -77,7 +62,7 @@ class ParallelPlan:
 
     @property
     def fits(self) -> bool:
-        return self.memory.total <= self.memory_limit
+        return self.memory <= self.memory_limit
 
     @property
     def name(self) -> str:
@@ -170,7 +155,7 @@ class PlanResult(Result):
             (
                 f"{each.name} *" if each is best else each.name,
                 f"{each.micro_batch} x {each.accumulate}",
-                format_bytes(each.memory.total),
+                format_bytes(each.memory),
                 format_duration(3600 * each.hours) if each.fits else "does not fit",
                 *self._cost(each.hours * each.count),
             )

@@ -47,7 +47,7 @@ def plan(
     """
     from isopix.core import device as hardware
     from isopix.recipes import cost, registry
-    from isopix.recipes.sharding_memory import parallel_plans
+    from isopix.recipes.parallel_plans import parallel_plans
 
     found = registry.resolve(recipe, file=file, settings=settings).recipe
     where, train, model = hardware.select_device(device), found.train, found.model

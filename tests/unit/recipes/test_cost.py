@@ -10,16 +10,9 @@ from isopix.core.random import generator
 from isopix.objectives.base import PretrainModel
 from isopix.recipes import cost, registry
 from isopix.recipes.cost import check_memory, recipe_cost, recipe_memory
+from isopix.recipes.parallel_plans import parallel_plans
 from isopix.recipes.recipe import Recipe
-from isopix.recipes.results import DeviceMemory, TrainingMemory
-from isopix.recipes.sharding_memory import (
-    TrainingWork,
-    device_memory,
-    optimizer_bytes,
-    parallel_plans,
-    sharding_units,
-)
-from isopix.train.config import SGD, Adam, TrainConfig
+from isopix.recipes.results import TrainingMemory
 from tests.laws import cases
 
 CPU, GIB = torch.device("cpu"), 2**30
@@ -132,39 +125,16 @@ def test_the_estimate_for_a_depth_is_that_of_the_whole_network() -> None:
     assert check_memory(recipe, total=needed, free=2 * needed) == ""
 
 
-# Outside of blocks [3, 1], 3 weights; one block of [2, 4], 8 weights. Batches of 8 images.
-UNITS = (((3, 1),), ((2, 4),))
-WORK = TrainingWork(UNITS, TrainingMemory(0, 22, 50), TrainConfig(batch_size=8, optimizer=Adam()))
-
-
-def test_memory_of_ddp() -> None:
-    """44 bytes of weights, as many gradients, twice as many moments, and Adam's number of steps of two
-    tensors; 2 images at a time of 50 bytes.
-    """
-    assert device_memory(WORK, "ddp", 2, accumulate=2) == DeviceMemory(44, 44, 88 + 8, 22, 2 * 50)
-
-
-def test_memory_of_fsdp() -> None:
-    """The larger half of 3 rows is 2, of 2 rows 1: 2 + 4 weights. Gathered in 2 bytes: 3 weights, and 8
-    twice; summed: gradients of 8 weights in 2 bytes, and twice in 4.
-    """
-    copies = 2 * (3 + 16) + 2 * 8 + 8 * 8
-    assert device_memory(WORK, "fsdp", 2, accumulate=1) == DeviceMemory(24, 24, 48 + 8, copies, 4 * 50)
-    assert device_memory(WORK, "fsdp", 2, accumulate=2).gradients == 44
-
-
-@pytest.mark.parametrize("name", ["igpt.digits", "vit.tiny", "isotropic.tiny-mixer-pix2vec-1"])
-def test_units_have_every_weight_once(name: str) -> None:
-    network = registry.find(name).outline()
-    outside, *blocks = sharding_units(network)
-    for unit, block in zip(blocks, network.backbone.blocks, strict=True):
-        assert list(unit) == [tuple(each.shape) for each in block.parameters()]
-    assert len(outside) + sum(map(len, blocks)) == len(list(network.parameters()))
-
-
-def test_the_state_of_an_optimizer_is_that_of_a_step() -> None:
-    assert optimizer_bytes(Adam(), ((3, 5), (7,))) == 2 * 4 * 22 + 2 * 4
-    assert optimizer_bytes(SGD(), ((3, 5),)) == 4 * 15
+def test_devices_with_fsdp_have_a_part_of_the_state_and_gathered_blocks() -> None:
+    """igpt.digits of depth 2: 16 bytes a weight, in 4 parts; gathered weights and sent gradients of bf16."""
+    recipe = resolved("igpt.digits", "depth=2", "precision=bf16", "parallel=fsdp")
+    network, memory = recipe.outline(), TrainingMemory(1600, 7, 50)
+    block = sum(each.numel() for each in network.backbone.blocks[0].parameters())
+    outside = sum(each.numel() for each in network.parameters()) - 2 * block
+    expected = 400 + 2 * (outside + 2 * block) + (2 + 8) * block
+    assert cost.state_bytes(recipe, memory, 4, in_chunks=False) == expected
+    assert cost.state_bytes(recipe, memory, 4, in_chunks=True) == expected + 4 * (outside + 2 * block)
+    assert cost.state_bytes(recipe.updated(parallel="ddp"), memory, 4, in_chunks=True) == 1607
 
 
 def test_plans_are_the_strategies_with_the_fewest_chunks_that_fit() -> None:
@@ -174,12 +144,11 @@ def test_plans_are_the_strategies_with_the_fewest_chunks_that_fit() -> None:
     assert {each.devices for each in plans} == {"8xV100 16GB"}
     for each in plans:
         assert each.micro_batch * each.accumulate * 8 == 64
-        assert each.fits == (each.memory.total <= 0.8 * 16e9)
+        assert each.fits == (each.memory <= 0.8 * 16e9)
     assert [each.fits for each in plans] == [False, False, True, True]
     assert plans[1].hours > plans[0].hours == plans[2].hours
     half = parallel_plans(recipe, "8 x v100-16gb", ["igpt.l"], mfu=MFU / 2)
     assert [each.hours for each in half] == [2 * each.hours for each in plans]
-    assert plans[3].memory.weights == plans[0].memory.weights / 8
     assert plans[3].command.startswith("isopix pretrain igpt.l parallel=fsdp recompute=true ")
     assert plans[3].command.endswith(" --out RUN --devices 8")
     (alone, _) = parallel_plans(recipe, "1", ["igpt.l"], own_device="H200")
