@@ -139,6 +139,7 @@ def state_bytes(recipe: Recipe, memory: TrainingMemory, num_ranks: int, *, in_ch
 
 
 def num_parameters(module: nn.Module) -> int:
+    """Return the number of parameters of a module; shared ones count once."""
     return sum(each.numel() for each in module.parameters())
 
 
