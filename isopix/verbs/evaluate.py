@@ -134,7 +134,7 @@ def _loss(
 
 
 Groups = Annotated[
-    options.PathLike | options.Model,
+    options.RunOrModel,
     "Two runs; or groups: folders of runs or quoted patterns ('runs/vit-*'); run folders are one group.",
 ]
 Baseline = Annotated[

@@ -47,7 +47,8 @@ Stored = BeforeValidator(_stored)
 PathLike = str | os.PathLike[str]
 RunFolderLike = Annotated[PathLike, "Run folder."]
 
-RunLike = Annotated[PathLike | Model, "Run folder, or a model that `isopix list models` lists."]
+RunOrModel = PathLike | Model
+RunLike = Annotated[RunOrModel, "Run folder, or a model that `isopix list models` lists."]
 DATASETS = f"{local_formats()}, or a name (digits, cifar10, ...)"
 OtherImages = Annotated[PathLike | None, Stored, f"Dataset instead of the run's own: {DATASETS}."]
 OtherLabeled = Annotated[PathLike | None, Stored, f"Labeled dataset instead of the run's own: {DATASETS}."]
