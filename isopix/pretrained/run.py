@@ -3,9 +3,8 @@
 import logging
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -55,17 +54,6 @@ def load(
     return PretrainedModel(loaded, layer=layer, pool=pool, features=features, precision=precision)
 
 
-@dataclass(frozen=True)
-class RunMetrics:
-    """The latest metrics and baselines' losses in the log of a run by split, and all records in order."""
-
-    train: Mapping[str, int | float]
-    validation: Mapping[str, int | float]
-    test: Mapping[str, int | float]
-    history: tuple[Record, ...]
-    baselines: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-
-
 class Run:
     """A run folder. Raises ValueError for any other folder."""
 
@@ -85,18 +73,10 @@ class Run:
         return saved_recipe(self.folder)
 
     @property
-    def metrics(self) -> RunMetrics:
-        """The metrics in the log; none for a run without one."""
+    def log(self) -> list[Record]:
+        """The records of the log, in order; none for a run without one."""
         log = RunFolder(self.folder).log
-        history = tuple(read_log(log)) if log.is_file() else ()
-        latest = {
-            record.get("split", "train"): {k: v for k, v in record.items() if isinstance(v, int | float)}
-            for record in history
-            if record["kind"] in ("train", "evaluation")
-        }
-        baselines = {each["held_out"]: each["nats"] for each in history if each["kind"] == "baselines"}
-        train, validation, test = (latest.get(name, {}) for name in ("train", "validation", "test"))
-        return RunMetrics(train, validation, test, history, baselines)
+        return read_log(log) if log.is_file() else []
 
     @cached_property
     def model(self) -> PretrainedModel:
@@ -168,8 +148,8 @@ def training_result(
 ) -> TrainingResult:
     """Return the result of a training, with the commands that apply to it, which take `options`."""
     run = Run(status.run.path, device=device)
-    recipe, metrics = run.recipe, run.metrics
-    evaluations = [each for each in metrics.history if each["kind"] == "evaluation"]
+    recipe, log = run.recipe, run.log
+    evaluations = [each for each in log if each["kind"] == "evaluation"]
     loss = "loss_nats" if recipe.predicts_codes else "class_nats"
     tested = [each for each in evaluations if each["split"] == "test"]
     weights_step = tested[-1]["step"] if tested else status.step
@@ -189,7 +169,7 @@ def training_result(
         finished=status.finished,
         losses={each["split"]: each[loss] for each in evaluations if loss in each},
         accuracies={each["split"]: each["accuracy"] for each in evaluations if "accuracy" in each},
-        baselines=dict(metrics.baselines),
+        baselines={each["held_out"]: each["nats"] for each in log if each["kind"] == "baselines"},
         uniform=math.log(recipe.model.codec.placeholder(recipe.grid).vocab_size) if categorical else None,
         resume=resume,
         next=tuple(command_line(name, run.folder, *options) for name, fits in applicable.items() if fits),

@@ -15,7 +15,7 @@ TrialStatus = Literal["completed", "failed", "diverged", "non-finite"]
 
 
 class TrainingResult(Result):
-    """A run folder, `path`, after training. `metrics` are those in its log, `model` is its network."""
+    """A run folder, `path`, after training; `log` has its records, and `model` is its network."""
 
     recipe: str
     step: int
@@ -41,8 +41,8 @@ class TrainingResult(Result):
         return str(self.path)
 
     @property
-    def metrics(self) -> Any:
-        return self.run.metrics
+    def log(self) -> Any:
+        return self.run.log
 
     @property
     def model(self) -> Any:

@@ -194,12 +194,12 @@ def training_checks(device: DeviceLike) -> Iterator[Check]:
     with scratch_folder("doctor") as name, quiet():
         try:
             run = pretrain("igpt.digits", *TINY, data="digits", out=Path(name, "run"), device=device)
-            losses = [record["loss_nats"] for record in run.metrics.history if record["kind"] == "train"]
+            losses = [record["loss_nats"] for record in run.log if record["kind"] == "train"]
             found = f"loss {losses[0]:.3f} to {losses[-1]:.3f} nats in {len(losses)} steps"
             wrong = "" if losses[-1] < 0.9 * losses[0] else f"{run.run.device} computes wrong numbers"
             yield _check("training", found, failed=f"{wrong}: try --device cpu" if wrong else "")
             run.model.save(Path(name, "copy"))
-            trained, loaded = run.metrics.test["loss_nats"], evaluate(Path(name, "copy"), device=device)
+            trained, loaded = run.losses["test"], evaluate(Path(name, "copy"), device=device)
             assert isinstance(loaded, LossResult), "it has no classes"
             found = f"test loss {trained:.4f} nats in training, {loaded.loss_nats:.4f} nats when loaded"
             wrong = "check the disk; else report it as a bug"

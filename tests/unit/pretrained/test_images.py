@@ -15,7 +15,6 @@ import isopix
 from isopix.data.dataset import DataConfig
 from isopix.data.load import load_dataset
 from isopix.pretrained.images import evaluation_data, leakage_warning, select_split
-from isopix.pretrained.run import RunMetrics
 from isopix.runs.image_lists import load_hashes
 from isopix.runs.load import LoadedRun
 from isopix.storage.run_folder import SEEN
@@ -96,20 +95,13 @@ def test_it_is_said_where_the_training_images_are_not_known(
     assert UNKNOWN.format("test") in caplog.text
 
 
-def test_metrics_are_the_latest_of_each_split(pristine: Path, tmp_path: Path) -> None:
-    run = isopix.Run(pristine / "ar")
-    assert run.metrics.train["step"] == 4
-    assert run.metrics.validation["step"] == 4
-    assert run.metrics.test["loss_nats"] > 0
-    assert [record["step"] for record in run.metrics.history if record["kind"] == "train"] == [1, 2, 3, 4]
-    assert (run.recipe.train.steps, os.fspath(run)) == (4, str(pristine / "ar"))
-    assert "has no recipe.json" in refusal(isopix.Run, tmp_path)
-
-
-def test_a_run_without_a_log_has_no_metrics(copy_of: Copy) -> None:
+def test_a_run_is_a_path_with_a_recipe_and_a_log(copy_of: Copy, tmp_path: Path) -> None:
     run = isopix.Run(copy_of("ar", "run"))
+    assert [record["step"] for record in run.log if record["kind"] == "train"] == [1, 2, 3, 4]
+    assert (run.recipe.train.steps, os.fspath(run)) == (4, str(run.folder))
+    assert "has no recipe.json" in refusal(isopix.Run, tmp_path)
     (run.folder / "log.jsonl").unlink()
-    assert run.metrics == RunMetrics({}, {}, {}, ())
+    assert run.log == []
 
 
 def test_its_model_is_loaded_once(pristine: Path) -> None:
