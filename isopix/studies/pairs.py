@@ -1,4 +1,4 @@
-"""Any two runs on the same test images: loss, linear probe and, of fine-tuned ones, accuracy."""
+"""Any two runs on the same test images: loss, ridge probe and, of fine-tuned ones, accuracy."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -18,7 +18,7 @@ from isopix.finetuning.evaluate import finetuned_logits, majority_vote, num_mask
 from isopix.pretrained.model import PretrainedModel
 from isopix.probing.config import ProbeConfig
 from isopix.probing.features import NetworkFeatures, read_splits
-from isopix.probing.methods import LbfgsProbe
+from isopix.probing.methods import RidgeProbe
 from isopix.probing.probe import evaluate_probe
 from isopix.reporting.summary import different_settings
 from isopix.studies.results import PairedNumber, RunComparison
@@ -113,7 +113,7 @@ def _losses(sides: Sequence[Side]) -> tuple[str, list[Tensor]]:
 
 
 def _probed(sides: Sequence[Side]) -> tuple[str, list[Tensor]]:
-    return "linear-probe accuracy, %", list(map(_probe, sides))
+    return "ridge-probe accuracy, %", list(map(_probe, sides))
 
 
 def _probe(side: Side) -> Tensor:
@@ -122,7 +122,7 @@ def _probe(side: Side) -> Tensor:
     config = ProbeConfig(pool=side.model.pool)
     source = NetworkFeatures(side.model.loaded.model, side.precision, config=config)
     splits = read_splits(side.name, source, side.images, keep=True)
-    probed = evaluate_probe(splits, LbfgsProbe(), config, device=side.model.network.device)
+    probed = evaluate_probe(splits, RidgeProbe(), config, device=side.model.network.device)
     return probed.correct[probed.result.best_index]
 
 

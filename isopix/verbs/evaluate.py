@@ -157,7 +157,7 @@ def compare(
 ) -> ComparisonResult | RunComparison:
     """Compare two runs on the same test images, or groups of fine-tuned runs with a baseline.
 
-    Of two runs: paired differences of test loss, linear-probe accuracy and fine-tuned accuracy, whatever both
+    Of two runs: paired differences of test loss, ridge-probe accuracy and fine-tuned accuracy, whatever both
     can be measured for, on test images that neither has seen.
 
     Of groups: paired differences of test accuracy. Each run is compared with the one of the same seed, labels

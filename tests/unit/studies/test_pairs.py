@@ -38,7 +38,7 @@ def test_numbers_are_those_of_each_run_and_intervals_those_of_scipy(runs: Path) 
     nats = [isopix.score(each, **CPU).images.scores["nats_per_code"].numpy() for each in (one, other)]
     assert (loss.first, loss.second) == pytest.approx([each.mean() for each in nats])
     assert loss.half_width == pytest.approx(half_width(*nats))
-    probed = [isopix.probe(each, num_resamples=2, **CPU).accuracy for each in (one, other)]
+    probed = [isopix.probe(each, method="ridge", num_resamples=2, **CPU).accuracy for each in (one, other)]
     assert [probe.first, probe.second] == probed
     correct = [load_test_images(each).correct.double().numpy() for each in (one, other)]
     assert (accuracy.first, accuracy.second) == pytest.approx([each.mean() for each in correct])
@@ -55,13 +55,13 @@ def test_runs_of_other_splits_are_compared_on_common_images(pristine: Path, runs
     tests = [set(load_dataset(each).test.hashes.tolist()) for each in (own, redrawn)]
     found = isopix.compare(runs / "one", runs / "redrawn", **CPU)
     assert 0 < found.num_images == len(tests[0] & tests[1]) < len(tests[0])
-    assert [each.name.partition(",")[0] for each in found.numbers] == ["test loss", "linear-probe accuracy"]
+    assert [each.name.partition(",")[0] for each in found.numbers] == ["test loss", "ridge-probe accuracy"]
 
 
 def test_what_one_run_cannot_be_measured_for_is_a_note(pristine: Path) -> None:
     pair = pristine / "ar", pristine / "bert"
     found = isopix.compare(*pair, **CPU)
-    assert [each.name for each in found.numbers] == ["linear-probe accuracy, %"]
+    assert [each.name for each in found.numbers] == ["ridge-probe accuracy, %"]
     assert "no loss: the runs differ in what they predict, or in their masks" in found.warnings
     with pytest.raises(ValueError, match=r"no loss: .*; no probe: .* two classes; .*; no fine-tuned"):
         isopix.compare(*pair, limit=1, **CPU)
