@@ -42,28 +42,19 @@ def evaluate_finetuned(
     precision: Precision,
 ) -> ClassificationMetrics:
     """Return the metrics on the test images of `data`, under `masks` random masks each; 0 masks nothing."""
-    logits = finetuned_logits(model, classes, data, masks=masks, seed=seed, precision=precision)
-    assert data.test.labels is not None
-    return evaluate_predictions(logits, data.test.labels, data.test.groups, seed=seed)
-
-
-def finetuned_logits(
-    model: FineTuneModel,
-    classes: Sequence[str],
-    data: ImageDataset,
-    *,
-    masks: int,
-    seed: int,
-    precision: Precision,
-) -> EnsembleLogits:
-    """Return the class logits of the test images. Raises ValueError for other classes than the model's."""
-    if tuple(data.classes) != tuple(map(normal_form, classes)):
-        given, own = (f"{', '.join(each[:5])}{' ...' * (len(each) > 5)}" for each in (data.classes, classes))
-        raise ValueError(f"dataset '{data.name}' has the classes {given}; those of the run are {own}")
+    require_classes(data, classes)
     test = data.test
     if not len(test) or test.labels is None:
         raise ValueError(f"dataset '{data.name}' has no test images to evaluate on")
-    return ensemble_logits(model, test.images, masks=masks, seed=seed, precision=precision)
+    logits = ensemble_logits(model, test.images, masks=masks, seed=seed, precision=precision)
+    return evaluate_predictions(logits, test.labels, test.groups, seed=seed)
+
+
+def require_classes(data: ImageDataset, classes: Sequence[str]) -> None:
+    """Raise ValueError for a dataset with other classes than these, or in another order."""
+    if tuple(data.classes) != tuple(map(normal_form, classes)):
+        given, own = (f"{', '.join(each[:5])}{' ...' * (len(each) > 5)}" for each in (data.classes, classes))
+        raise ValueError(f"dataset '{data.name}' has the classes {given}; those of the run are {own}")
 
 
 def ensemble_logits(

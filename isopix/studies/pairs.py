@@ -14,7 +14,7 @@ from isopix.core.config import to_dict
 from isopix.core.device import Precision
 from isopix.core.stats import mean_half_width
 from isopix.data.dataset import ImageDataset
-from isopix.finetuning.evaluate import finetuned_logits, majority_vote, num_masks
+from isopix.finetuning.evaluate import ensemble_logits, majority_vote, num_masks, require_classes
 from isopix.pretrained.model import PretrainedModel
 from isopix.probing.config import ProbeConfig
 from isopix.probing.features import NetworkFeatures, read_splits
@@ -130,9 +130,10 @@ def _classified(sides: Sequence[Side]) -> tuple[str, list[Tensor]]:
     tuned = [each.model.loaded.finetuned(each.name) for each in sides]
     correct = list[Tensor]()
     for model, side in zip(tuned, sides, strict=True):
-        classes, masks = side.model.loaded.classes, num_masks(model)
-        logits = finetuned_logits(model, classes, side.images, masks=masks, seed=0, precision=side.precision)
-        predicted, labels = majority_vote(logits.argmax(-1), seed=0), side.images.test.labels
+        require_classes(side.images, side.model.loaded.classes)
+        test, masks = side.images.test, num_masks(model)
+        logits = ensemble_logits(model, test.images, masks=masks, seed=0, precision=side.precision)
+        predicted, labels = majority_vote(logits.argmax(-1), seed=0), test.labels
         assert labels is not None, "they are labeled"
         correct.append(predicted == labels)
     return "fine-tuned accuracy, %", correct
