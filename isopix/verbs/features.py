@@ -53,13 +53,13 @@ def features(
         chosen = default_layer(run, model) if layer is None else layer
         images = named_splits(loaded, data, split, limit, settings)
         splits, names = images.splits, images.names
-        hashes = [number for each in splits.values() if each.hashes is not None for number in each.hashes]
+        hashes = [each.hashes for each in splits.values() if each.hashes is not None]
         grid, width = model.network.backbone.grid, loaded.recipe.model.width
         shape = (*grid, width) if pooled == "flatten" else (pooled_width(pooled, grid, width),)
         batches = iter_layer(model.network, splits.values(), chosen, pooled, precision)
         columns: dict[str, list[str | None]] = {
             "file": [each.name or None for each in names],
-            "hash": [f"{int(number):016x}" for number in hashes],
+            "hash": [f"{number:016x}" for each in hashes for number in each.tolist()],
             "split": [each.split for each in names],
             "label": [label for each in splits.values() for label in images.dataset.labels_of(each)],
         }
