@@ -14,6 +14,7 @@ from isopix.core.config import to_dict
 from isopix.core.device import Precision
 from isopix.core.stats import mean_half_width
 from isopix.data.dataset import ImageDataset
+from isopix.data.measurement import differences
 from isopix.finetuning.evaluate import ensemble_logits, majority_vote, num_masks, require_classes
 from isopix.pretrained.model import PretrainedModel
 from isopix.probing.config import ProbeConfig
@@ -24,6 +25,7 @@ from isopix.reporting.summary import different_settings
 from isopix.studies.results import PairedNumber, RunComparison
 
 ONE_RUN = "the intervals are of test images: with other seeds the differences vary more"
+SELECTED = "a run's ridge probe is of the layer and L2 penalty that are best on its validation images"
 
 
 class Side(NamedTuple):
@@ -37,18 +39,20 @@ class Side(NamedTuple):
 
 def compare_runs(first: Side, second: Side) -> RunComparison:
     """Compare what both runs can be measured for. Raises ValueError if there is nothing."""
-    sides, numbers, left_out = _on_common_images(first, second), list[PairedNumber](), list[str]()
+    sides, numbers, notes = _on_common_images(first, second), list[PairedNumber](), list[str]()
     for what, measure in MEASURES.items():
         try:
             measured = sides if measure is _losses else _labeled(sides, what)
             numbers.append(_paired(*measure(measured), measured))
         except ValueError as error:
-            left_out.append(f"no {what}: {error}")
+            notes.append(f"no {what}: {error}")
     if not numbers:
-        raise ValueError("; ".join(left_out))
+        raise ValueError("; ".join(notes))
     recipes = [each.model.loaded.recipe for each in sides]
     measurements = [each.model.loaded.measure(each.images, "test") for each in sides]
     warnings = dict.fromkeys(text for each in measurements for text in each.warnings)
+    if different := differences(measurements):
+        notes.append(f"the runs differ in {', '.join(different)}")
     return RunComparison(
         runs=(first.name, second.name),
         data=first.images.name,
@@ -56,7 +60,7 @@ def compare_runs(first: Side, second: Side) -> RunComparison:
         numbers=tuple(numbers),
         settings=different_settings(list(map(to_dict, recipes))),
         measurements=tuple(measurements),
-        warnings=(*left_out, ONE_RUN, *warnings),
+        warnings=(*notes, SELECTED, ONE_RUN, *warnings),
     )
 
 
@@ -83,7 +87,7 @@ def _paired(name: str, values: Sequence[Tensor], sides: Sequence[Side]) -> Paire
     one, other = (each.cpu().double() for each in values)
     groups = sides[0].images.test.groups
     half_width = mean_half_width((one - other).numpy(), None if groups is None else groups.numpy())
-    number = PairedNumber(name, float(one.mean()), float(other.mean()), half_width)
+    number = PairedNumber(name, len(one), float(one.mean()), float(other.mean()), half_width)
     if values[0].dtype != torch.bool:
         return number
     only = int((one > other).sum()), int((other > one).sum())

@@ -77,6 +77,7 @@ class PairedNumber:
     """
 
     name: str
+    num_images: int
     first: float
     second: float
     half_width: float | None
@@ -90,11 +91,12 @@ class PairedNumber:
     @property
     def row(self) -> tuple[str, ...]:
         scale, digits = (1, 4) if self.only is None else (100, 1)
-        numbers = [f"{scale * each:.{digits}f}" for each in (self.first, self.second)]
+        pair = (f"{scale * each:.{digits}f}" for each in (self.first, self.second))
         half = "" if self.half_width is None else f" ± {scale * self.half_width:.{digits}f}"
         difference = f"{scale * self.difference:+.{digits}f}{half}".replace("-", "\N{MINUS SIGN}")
         alone = " and ".join(f"{each:,}" for each in self.only or ())
-        return self.name, *numbers, difference, alone, "" if self.p is None else f"{self.p:.2g}"
+        p = "" if self.p is None else f"{self.p:.2g}"
+        return self.name, f"{self.num_images:,}", *pair, difference, alone, p
 
 
 class RunComparison(Result):
@@ -108,7 +110,7 @@ class RunComparison(Result):
     measurements: tuple[Measurement, ...]
 
     def tables(self) -> list[Table]:
-        columns = ["", *self.runs, "difference (95 % CI)", "correct by one alone", "McNemar's p"]
+        columns = ["", "images", *self.runs, "difference (95 % CI)", "correct by one alone", "McNemar's p"]
         settings = [(name, *values) for name, values in self.settings.items()]
         images = f"{count_of(self.num_images, 'test image')} of {self.data}"
         return [

@@ -46,7 +46,7 @@ def test_numbers_are_those_of_each_run_and_intervals_those_of_scipy(runs: Path) 
     only = tuple(int((a > b).sum()) for a, b in (correct, correct[::-1]))
     assert accuracy.only == only
     assert accuracy.p == pytest.approx(stats.binomtest(only[0], sum(only)).pvalue)
-    assert found.num_images == len(correct[0])
+    assert found.num_images == len(correct[0]) == accuracy.num_images
     assert set(found.settings) == {"train.optimizer.lr", "finetune.generative_weight"}
 
 
@@ -56,6 +56,7 @@ def test_runs_of_other_splits_are_compared_on_common_images(pristine: Path, runs
     found = isopix.compare(runs / "one", runs / "redrawn", **CPU)
     assert 0 < found.num_images == len(tests[0] & tests[1]) < len(tests[0])
     assert [each.name.partition(",")[0] for each in found.numbers] == ["test loss", "ridge-probe accuracy"]
+    assert any("labels seen in training" in each for each in found.warnings)
 
 
 def test_what_one_run_cannot_be_measured_for_is_a_note(pristine: Path) -> None:
