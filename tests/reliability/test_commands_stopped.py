@@ -128,8 +128,9 @@ class Campaign:
 
 
 def run_campaign(one: Server, kind: str, stops: int, seed: int) -> Counter[str]:
+    """Stop a command so many times, a quarter of them inside a save, which depends on the machine's speed."""
     campaign = Campaign(one, kind, seed)
-    while campaign.count["stops"] < stops:
+    while campaign.count["stops"] < stops or campaign.count["inside a save"] < stops // 4:
         campaign.stop()
     campaign.finish()
     return campaign.count
@@ -137,7 +138,7 @@ def run_campaign(one: Server, kind: str, stops: int, seed: int) -> Counter[str]:
 
 @pytest.mark.parametrize("kind", ["autoregressive", "finetune"])
 def test_a_stopped_command_goes_on(one: Server, kind: str) -> None:
-    assert run_campaign(one, kind, stops=12, seed=1)["inside a save"] >= 1
+    assert run_campaign(one, kind, stops=12, seed=1)["inside a save"] >= 3
 
 
 @pytest.mark.slow
