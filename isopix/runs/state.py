@@ -253,6 +253,11 @@ class CheckpointWriter:
             }
             self._pending = self._executor.submit(self._write, target, copied, records)
 
+    def check(self) -> None:
+        """Raise the error of a checkpoint that could not be written; does not wait."""
+        if self._pending is not None and self._pending.done():
+            self.wait()
+
     def wait(self) -> None:
         pending, self._pending = self._pending, None
         if pending is not None:

@@ -235,6 +235,7 @@ class TrainingRun:
 
     def should_stop(self) -> bool:
         """Whether a signal, the observer or early stopping ends the run after this step."""
+        self.writer.check()
         return self.request.signal is not None or self.observer.stop() or self._patience_exhausted()
 
     def record(self, record: Record) -> None:

@@ -172,6 +172,22 @@ def test_a_rollback_waits_for_the_checkpoint_that_is_being_written(
     assert "back to step 9" in note
 
 
+def test_a_checkpoint_that_cannot_be_written_ends_the_run_before_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save = checkpoint.save_checkpoint
+
+    def full(folder: Path, *arguments: Any) -> None:
+        if folder.name.endswith("9"):
+            raise OSError("no space left")
+        save(folder, *arguments)
+
+    monkeypatch.setattr(checkpoint, "save_checkpoint", full)
+    with pytest.raises(OSError, match="no space left"):
+        train(recipe("train.async_save=true", "log_every=1", "checkpoint_every=9"), tmp_path / "run")
+    assert 9 <= logged(tmp_path / "run", kind="train")[-1]["step"] < 18
+
+
 def test_a_wrong_weight_costs_no_more_than_the_steps_since_the_last_evaluation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
