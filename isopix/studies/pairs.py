@@ -107,27 +107,27 @@ def _losses(sides: Sequence[Side]) -> tuple[str, list[Tensor]]:
         score_images(run.model, side.images.test.images, ScoreConfig(), files=False)
         for run, side in zip(runs, sides, strict=True)
     ]
-    same_codes = len({each.network.codec.fingerprint() for each in runs}) == 1
-    same_masks = runs[0].recipe.objective == runs[1].recipe.objective
-    comparable = {"nats_per_code": same_codes, "masked_loss": same_codes and same_masks, "bits_per_dim": True}
-    for name, allowed in comparable.items():
-        if allowed and all(name in each for each in found):
-            return f"test loss, {LOSSES[name]}", [each[name] for each in found]
+    comparable = {"bits_per_dim": "bits per dimension"}
+    if len({each.network.codec.fingerprint() for each in runs}) == 1:
+        comparable = {"nats_per_code": "nats per code", **comparable}
+        if runs[0].recipe.objective == runs[1].recipe.objective:
+            comparable["masked_loss"] = "nats per masked code"
+    for name, unit in comparable.items():
+        if all(name in each for each in found):
+            return f"test loss, {unit}", [each[name] for each in found]
     raise ValueError("the runs differ in what they predict, or in their masks")
 
 
 def _probed(sides: Sequence[Side]) -> tuple[str, list[Tensor]]:
-    return "ridge-probe accuracy, %", list(map(_probe, sides))
-
-
-def _probe(side: Side) -> Tensor:
-    """Return whether the best layer on validation images classifies each test image correctly."""
-    side.images.require_validation("a layer")
-    config = ProbeConfig(pool=side.model.pool)
-    source = NetworkFeatures(side.model.loaded.model, side.precision, config=config)
-    splits = read_splits(side.name, source, side.images, keep=True)
-    probed = evaluate_probe(splits, RidgeProbe(), config, device=side.model.network.device)
-    return probed.correct[probed.result.best_index]
+    correct = list[Tensor]()
+    for name, model, images, precision in sides:
+        images.require_validation("a layer")
+        config = ProbeConfig(pool=model.pool)
+        source = NetworkFeatures(model.loaded.model, precision, config=config)
+        splits = read_splits(name, source, images, keep=True)
+        probed = evaluate_probe(splits, RidgeProbe(), config, device=model.network.device)
+        correct.append(probed.correct[probed.result.best_index])
+    return "ridge-probe accuracy, %", correct
 
 
 def _classified(sides: Sequence[Side]) -> tuple[str, list[Tensor]]:
@@ -143,11 +143,6 @@ def _classified(sides: Sequence[Side]) -> tuple[str, list[Tensor]]:
     return "fine-tuned accuracy, %", correct
 
 
-LOSSES = {
-    "nats_per_code": "nats per code",
-    "masked_loss": "nats per masked code",
-    "bits_per_dim": "bits per dimension",
-}
 MEASURES: dict[str, Callable[[Sequence[Side]], tuple[str, list[Tensor]]]] = {
     "loss": _losses,
     "probe": _probed,
