@@ -11,14 +11,7 @@ import pytest
 
 from isopix.data.dataset import DataConfig
 from isopix.data.decode import RawImage, decode_image, read_content
-from isopix.data.sources.base import (
-    Source,
-    SourceSplit,
-    SplitName,
-    find_reader,
-    joined,
-    with_class_names,
-)
+from isopix.data.sources.base import Source, SourceSplit, SplitName, find_reader, joined, with_class_names
 from isopix.data.sources.labels import MAX_CLASSES
 from isopix.storage import provenance
 from isopix.storage.provenance import hash_tree

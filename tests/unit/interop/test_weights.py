@@ -146,11 +146,8 @@ def test_tensors_become_float32_before_they_are_summed(dtype: torch.dtype) -> No
     token, table = torch.ones(1, 1, 1, dtype=dtype), torch.full((1, 2, 1), 1e-4, dtype=dtype)
     given = {"token": token, "table": table}
     stored = WeightFiles({name: tuple(each.shape) for name, each in given.items()}, given.__getitem__)
-    mapping, targets = (
-        with_class_position(("token", "table"), ("a", "b")),
-        (torch.empty(1), torch.empty(1, 1)),
-    )
-    own = dict(zip(("a", "b"), targets, strict=True))
+    mapping = with_class_position(("token", "table"), ("a", "b"))
+    own = {"a": torch.empty(1), "b": torch.empty(1, 1)}
     tensors, _ = convert_tensors(stored, Naming("theirs", ""), [mapping], own)
     assert torch.equal(tensors["b"], table[0, 1:].float())
     assert torch.equal(tensors["a"], 1 + table[0, 0].float())

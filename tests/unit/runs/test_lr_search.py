@@ -29,10 +29,7 @@ LRS = (1e38, 3.0, 0.03, 0.003, 0.0003)
 
 
 def search(
-    out: Path,
-    observer: RunObserver = SILENT,
-    recipe: Recipe = RECIPE,
-    lrs: tuple[float, ...] = LRS,
+    out: Path, observer: RunObserver = SILENT, recipe: Recipe = RECIPE, lrs: tuple[float, ...] = LRS
 ) -> LRSearchResult:
     return run_lr_search(TrainingStart(recipe), out, lrs, device=CPU, observer=observer)
 

@@ -19,13 +19,7 @@ from isopix.recipes.recipe import Recipe
 from isopix.runs.pretrain import shared_by_ranks
 from isopix.storage.run_folder import start_run
 from isopix.train.config import WarmupCosineSchedule
-from isopix.train.evaluator import (
-    EvaluationContext,
-    EvaluatorSpec,
-    HeldOutLoss,
-    Metrics,
-    evaluate_split,
-)
+from isopix.train.evaluator import EvaluationContext, EvaluatorSpec, HeldOutLoss, Metrics, evaluate_split
 from isopix.train.parallel import OneDevice
 from isopix.train.tasks import PretrainTask
 from isopix.train.train_step import NonFiniteError
