@@ -63,7 +63,8 @@ def flowers() -> str:
         f"{free:.2f}). Test accuracy of the linear probe: {scores['network']} (untrained network "
         f"{scores['untrained']}, raw pixels {pixels:.1%}); after fine-tuning: "
         f"{scores['fine-tuned']} (largest class {found['majority']:.1%}). "
-        f"Mean ± std (n − 1) over {loss['n']} seeds. Pre-training took "
+        f"{found['images']['test']} test images; layer, L2 penalty and step chosen on validation images; "
+        f"mean ± std (n − 1) over {loss['n']} seeds. Pre-training took "
         f"{found['training_seconds']['mean'] / 60:.0f} minutes on {threads(found)} of {found['device']}.\n"
     )
 
