@@ -15,6 +15,7 @@ Item = tuple[bytes, bytes]
 DATA_TYPES = {
     "float32": 1,
     "float64": 2,
+    "int32": 3,
     "int64": 9,
     "float16": 19,
 }
