@@ -64,6 +64,15 @@ def test_a_pickle_of_tensors_is_read_without_safetensors(source: Path) -> None:
     assert "pytorch_model.bin holds something else than tensors" in refusal(read_imagegpt, source)
 
 
+@pytest.mark.parametrize("legacy", [False, True])
+def test_pickles_of_both_formats_are_the_same_model(source: Path, legacy: bool) -> None:
+    own, stored = read_imagegpt(source).tensors, load_file(source / "model.safetensors")
+    (source / "model.safetensors").unlink()
+    torch.save(stored, source / "pytorch_model.bin", _use_new_zipfile_serialization=not legacy)
+    found = read_imagegpt(source).tensors
+    assert {name: each.tolist() for name, each in found.items()} == {name: own[name].tolist() for name in own}
+
+
 class Call:
     """What a pickle calls when it is loaded."""
 
