@@ -213,37 +213,17 @@ def newest_checkpoint(path: Path) -> Path:
 
 
 def training_images(loaded: LoadedRun) -> Split:
-    """Return the training images of a run, each different one once, also if its dataset has more now."""
-    config, seen = loaded.recipe.data, loaded.seen
+    """Return the training images of a run, each different one once."""
+    config = loaded.recipe.data
     if loaded.imported:
         raise ValueError("of an imported model they are not known")
     require_known_source(config.source)
     data = load_dataset(config)
-    if data.fingerprint == loaded.state.data:
-        return _distinct(data.train)
-    changed = f"dataset '{config.source}' has changed since the run was trained"
-    if seen is None or config.crop == "random" or config.labels_per_class is not None:
-        raise ValueError(f"{changed}, and its training images cannot be found by their content")
-    # A limit and `train_on_validation` depend on all images, the split of each image on its content alone.
-    data = load_dataset(replace(config, limit=None, train_on_validation=False))
-    train = data.train.concat(data.validation) if config.train_on_validation else data.train
-    found = _distinct(train.select(torch.isin(_hashes(train), seen).nonzero()[:, 0]))
-    # Validation images that selected the step are in the list and are no training images.
-    others = 0 if config.train_on_validation else int(torch.isin(seen, _hashes(data.validation)).sum())
-    missing = len(seen) - len(found) - others
-    if missing or not len(found):
-        raise ValueError(f"{changed}, and {missing:,} of its {len(seen):,} images are not there any more")
-    return found
-
-
-def _distinct(split: Split) -> Split:
-    first = np.unique(_hashes(split).numpy(), return_index=True)[1]
-    return split if len(first) == len(split) else split.select(torch.from_numpy(np.sort(first)))
-
-
-def _hashes(split: Split) -> Hashes:
-    assert split.hashes is not None, "the cache has them"
-    return split.hashes
+    if data.fingerprint != loaded.state.data:
+        raise ValueError(f"dataset '{config.source}' has changed since the run was trained")
+    assert data.train.hashes is not None, "the cache has them"
+    first = np.unique(data.train.hashes.numpy(), return_index=True)[1]
+    return data.train.select(torch.from_numpy(np.sort(first)))
 
 
 def shipped_models() -> dict[str, Path]:

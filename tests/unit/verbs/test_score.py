@@ -68,27 +68,10 @@ def scores(run: isopix.Run, folder: Path) -> dict[str, Any]:
     return {name: values.tolist() for name, values in found.items()}
 
 
-@pytest.mark.parametrize("setting", ["seed=0", "data.limit=20", "data.train_on_validation=true"])
-def test_files_that_are_added_later_do_not_change_the_unigram(folder: Path, setting: str) -> None:
-    run = trained(folder, setting)
-    before = scores(run, folder)
-    assert UNIGRAM in before
-    draw(folder, [f"a{i}" for i in range(40)], 256)
-    (folder / "copy.png").write_bytes((folder / "dark0.png").read_bytes())
-    assert scores(run, folder) == before
-
-
-@pytest.mark.parametrize(
-    ("setting", "reason"),
-    [
-        ("seed=0", "13 of its 28 images are not there any more"),
-        ("data.crop=random", "cannot be found by their content"),
-    ],
-)
 def test_a_folder_without_the_training_images_has_no_unigram(
-    folder: Path, setting: str, reason: str, caplog: pytest.LogCaptureFixture
+    folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    run = trained(folder, setting)
+    run = trained(folder)
     for number in range(20):
         (folder / f"dark{number}.png").unlink()
     found = scores(run, folder)
@@ -98,5 +81,5 @@ def test_a_folder_without_the_training_images_has_no_unigram(
     start = "the unigram scores need the training images of the run, and are left out: "
     lines = [each for each in caplog.messages if each.startswith(start)]
     assert UNIGRAM not in found
-    assert reason in lines[0]
+    assert "has changed since the run was trained" in lines[0]
     assert "of an imported model they are not known" in lines[1]
