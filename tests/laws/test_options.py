@@ -81,7 +81,6 @@ NOT_TRIED = {
     "--device",
     "--logger",
     "--out",
-    "--range",
     "--renormalize",
     "--label-column",
     "--query",
