@@ -63,7 +63,7 @@ CALLS = {
     "reproduce isotropic.study": f"--data digits --trials conv-pix2vec-1 --seeds 1 --out bias {STUDY}",
     "resume": "ar",
     "sample": "ar -n 2 --nearest",
-    "score": "ar --limit 10 --against digits --maps 1",
+    "score": "ar --limit 10 --maps 1",
     "show": "igpt.digits depth=6",
 }
 OPTIONS = [  # of commands whose options `test_options` does not change
