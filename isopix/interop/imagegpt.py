@@ -103,7 +103,7 @@ def read_imagegpt(
     mappings = tuple(expand_layers(IMAGEGPT, config.n_layer))
     tensors, skipped = convert_tensors(stored, IMAGEGPT_NAMES, mappings, recipe.outline().tensors())
     origin = f"Hugging Face {folder.resolve().name}"
-    return ImportedModel(origin, recipe, Palette(colors, grid), tensors, skipped, notes=stored.notes)
+    return ImportedModel(origin, recipe, Palette(colors, grid), tensors, skipped)
 
 
 def export_imagegpt(network: Network) -> ExportedModel:

@@ -47,7 +47,6 @@ class ImportedModel:
     step: int = 0  # training steps, 0 if unknown
     head: Mapping[str, Tensor] = field(default_factory=dict)
     classes: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()  # how the tensors were found in their files
 
     def network(self) -> Network:
         """Return the network with these weights. Raises ValueError if a tensor does not fit."""
@@ -157,8 +156,7 @@ def import_run(read: Callable[[], ImportedModel], out: Path, *, data: str | None
         write_json(run.recipe, to_dict(recipe))
         write_environment(run, from_dict(RunEnvironment, {**facts, **origin}))
         log = RunLog(run.log)
-        for text in (f"imported from {imported.origin}", *imported.notes):
-            log.write({"kind": "note", "step": imported.step, "text": text})
+        log.write({"kind": "note", "step": imported.step, "text": f"imported from {imported.origin}"})
         log.close()
         network = imported.network()
         state = State(

@@ -90,17 +90,8 @@ def _scope(names: Iterable[str]) -> str:
 
 MAGIC, FOOTER = 0xDB4775248B80FB57, 48
 CHUNK = 2**22  # bytes read and checked at a time
-DTYPES = {  # by TensorFlow's numbers; tensors of other types are listed all the same
-    1: torch.float32,
-    2: torch.float64,
-    3: torch.int32,
-    4: torch.uint8,
-    5: torch.int16,
-    6: torch.int8,
-    9: torch.int64,
-    14: torch.bfloat16,
-    19: torch.float16,
-}
+# By TensorFlow's numbers; tensors of other types, such as counters, are skipped.
+DTYPES = {1: torch.float32, 2: torch.float64, 14: torch.bfloat16, 19: torch.float16}
 
 
 class TensorEntry(NamedTuple):

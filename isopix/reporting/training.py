@@ -114,6 +114,8 @@ def loss_section(run: RunRecord, name: str, path: str) -> Section:
     lines = {each: baselines[each] for each in (lowest, "unigram") if each in baselines}
     figure = curves.plot_loss(run.log, classes, unit=unit, loss_key=key, baselines=lines)
     caption = f"Loss by step, in nats (left) and bits (right) per {unit}, from log.jsonl."
+    if curves.probe_points(run.log):
+        caption += " Below: accuracy of a linear probe on validation images, with its 95\u00a0% interval."
     chart = figure_chart(figure, _thinned(logged, key), name, caption)
     return Section("Loss", [Panel([chart], [table])], "pair")
 

@@ -16,9 +16,6 @@ DATA_TYPES = {
     "float32": 1,
     "float64": 2,
     "int32": 3,
-    "uint8": 4,
-    "int16": 5,
-    "int8": 6,
     "int64": 9,
     "float16": 19,
 }

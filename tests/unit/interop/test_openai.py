@@ -111,7 +111,7 @@ NAMES = [f"model/h{layer}/{part}" for layer in range(3) for part in ("ln_1/g", "
 TENSORS = {name: np.full((2, n + 1), n / 7, np.float32) for n, name in enumerate(NAMES)}
 
 
-@pytest.mark.parametrize("kind", list(bundles.DATA_TYPES))
+@pytest.mark.parametrize("kind", ["float32", "float64", "float16"])
 def test_every_type_is_read(prefix: Path, kind: str) -> None:
     draw = np.random.default_rng(0)
     values = {f"a{n}": draw.integers(0, 99, shape).astype(kind) for n, shape in enumerate([(), (0,), (3, 2)])}
