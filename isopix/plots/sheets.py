@@ -39,7 +39,7 @@ def plot_contact_sheet(title: str, lines: Sequence[SheetLine]) -> Image.Image:
     for line, count in zip(lines, rows, strict=True):
         middle, label_width = top + CELL // 2, LABEL_WIDTH - 2 * GAP
         place = (MARGIN, middle - FONT_SIZE - 2)
-        write_text(draw, place, line.title, label_width, size=FONT_SIZE, color=TEXT)
+        write_text(draw, place, line.title, label_width, size=FONT_SIZE, color=TEXT, keep="end")
         write_text(draw, (MARGIN, middle + 4), line.note, label_width, size=SMALL, color=MUTED)
         for i, picture in enumerate(line.pictures):
             corner = (left + i % COLUMNS * (CELL + GAP), top + i // COLUMNS * (CELL + GAP))
