@@ -1,7 +1,5 @@
 """The files of other people's models: their config, and their weights, of which no code is executed."""
 
-import math
-import mmap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +20,6 @@ from isopix.storage.run_folder import require_new
 CONFIG, PROCESSOR = "config.json", "preprocessor_config.json"
 INDEX = ".index.json"
 SINGLE = ("model.safetensors", "pytorch_model.bin")  # the safer format first
-MMAP_THRESHOLD = 2**16  # bytes from which a tensor gets its own pages
 
 C = TypeVar("C", bound=BaseModel)
 
@@ -83,18 +80,6 @@ def open_weights(folder: Path) -> WeightFiles:
     raise ValueError(f"there is no {' or '.join(SINGLE)}, and no {INDEX} of either")
 
 
-def mmap_alloc(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-    """Return an uninitialized tensor in memory pages of its own, which return to the system when freed.
-
-    The C library keeps freed memory between tensors that stay: imports peaked at 1.7 times the model's size.
-    """
-    size = math.prod(shape) * dtype.itemsize
-    if size < MMAP_THRESHOLD:
-        return torch.empty(shape, dtype=dtype)
-    pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    return torch.frombuffer(pages, dtype=dtype).view(shape)
-
-
 def _open_file(path: Path) -> WeightFiles:
     if path.suffix == ".bin":
         return _open_pickle(path)
@@ -127,15 +112,12 @@ class _Index(BaseModel):
 
 
 def _open_sharded(folder: Path, index: str) -> WeightFiles:
-    """Open all shards, which are files beside the index, never paths, and hold exactly what it lists."""
-    places = read_config(folder, index, _Index).weight_map
-    shards = {}
-    for file in sorted(set(places.values())):
+    """Open all shards, which are files beside the index, never paths."""
+    holders = dict[str, WeightFiles]()
+    for file in sorted(set(read_config(folder, index, _Index).weight_map.values())):
         if Path(file).name != file or not (folder / file).is_file():
             raise ValueError(f"{index} lists {file!r:.100}, which is not a file beside it")
-        shards[file] = _open_file(folder / file)
-    held = {(name, file) for file, weights in shards.items() for name in weights.shapes}
-    for name, file in sorted(held ^ places.items()):
-        raise ValueError(f"{index} does not list what its files hold: {name!r} in {file}")
-    shapes = {name: shards[file].shapes[name] for name, file in places.items()}
-    return WeightFiles(shapes, lambda name: shards[places[name]].read(name))
+        shard = _open_file(folder / file)
+        holders |= dict.fromkeys(shard.shapes, shard)
+    shapes = {name: shard.shapes[name] for name, shard in holders.items()}
+    return WeightFiles(shapes, lambda name: holders[name].read(name))
