@@ -82,11 +82,6 @@ def describe_devices(device: torch.device) -> str:
     return f"{count} × " * (count > 1) + describe_device(device)
 
 
-def gpu_uuid(device: torch.device) -> str:
-    """Return how NVIDIA's tools name a GPU; their numbers and those of CUDA may differ."""
-    return f"GPU-{torch.cuda.get_device_properties(device).uuid}"
-
-
 def spec_name(device: torch.device) -> str | None:
     """Return the name in `DEVICE_SPECS` of a device, or None if it has none."""
     driver = torch.cuda.get_device_name(device) if device.type == "cuda" else ""

@@ -1,12 +1,9 @@
-"""Progress of long steps: a bar on a terminal and in a notebook, a line every few seconds elsewhere."""
+"""Progress of long steps: a bar on a terminal, a line every few seconds elsewhere."""
 
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from html import escape
-from importlib import import_module
 from threading import Timer
-from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -57,30 +54,6 @@ class TerminalBar(ProgressBar):
         self.bar.stop()
 
 
-class NotebookBar(ProgressBar):
-    """A bar in the output of a notebook's cell; that of rich needs ipywidgets."""
-
-    live, interval = True, 0.2
-    handle: Any = None
-
-    def show(self, description: str, done: int, total: int | None, text: str) -> None:
-        share = "" if total is None else f'value="{done}" max="{max(total, 1)}"'
-        parts = (escape(description), f"<progress {share}></progress>", escape(text))
-        spans = "".join(f"<span>{part}</span>" for part in parts)
-        self._put(f'<div style="display: flex; gap: 1em">{spans}</div>', f"{description}  {text}")
-
-    def close(self) -> None:
-        if self.handle is not None:
-            self._put("", "")
-
-    def _put(self, html: str, plain: str) -> None:
-        data = {"text/html": html, "text/plain": plain}
-        if self.handle is None:
-            self.handle = import_module("IPython.display").display(data, raw=True, display_id=True)
-        else:
-            self.handle.update(data, raw=True)
-
-
 class _Process:
     """The console on which this process shows progress, or False; None until somebody has chosen."""
 
@@ -110,8 +83,6 @@ def open_bar() -> ProgressBar | None:
     console = _Process.console
     if not isinstance(console, Console) or ranks.rank() > 0:
         return None
-    if _in_notebook():
-        return NotebookBar(console)
     return TerminalBar(console) if console.is_terminal else ProgressBar(console)
 
 

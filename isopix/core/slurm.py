@@ -29,8 +29,6 @@ NUM_REQUEUES = 100  # after a time limit; submitit's own default of 3 is too few
 ADDITIONAL = "additional_parameters"  # of sbatch that submitit does not know
 IN_JOB = "ISOPIX_JOB"  # the variable that a job sets for its own command
 PREEMPTION_SECONDS = 10.0  # in which submitit's signal may follow SIGTERM in a preemption
-QUEUE_SECONDS = 30.0  # between two looks at SLURM's queue
-RESULT_SECONDS = 120.0  # in which the result of a job that has left the queue appears on a network disk
 
 
 def job_executor(folder: Path, parameters: Mapping[str, Any], *, cluster: Cluster = "slurm") -> Any:
@@ -138,9 +136,8 @@ def in_slurm(
     function: Function, folder: Path, parameters: Mapping[str, Any], *, cluster: Cluster = "slurm"
 ) -> Callable[[Any, int], "SlurmJob"]:
     """Return what calls a function in a job of a cluster; `parameters` are those of submitit."""
-    executor, queue = job_executor(folder, parameters, cluster=cluster), Queue()
-    call = RequeuedCall(function)
-    return lambda spec, slot: SlurmJob(executor.submit(call, spec), queue if cluster == "slurm" else None)
+    executor, call = job_executor(folder, parameters, cluster=cluster), RequeuedCall(function)
+    return lambda spec, slot: SlurmJob(executor.submit(call, spec))
 
 
 class RequeuedCall:
@@ -158,57 +155,22 @@ class RequeuedCall:
         return _submitit().helpers.DelayedSubmission(self, spec)
 
 
-class Queue:
-    """The jobs that wait or run. submitit asks `sacct`, which fails on clusters without accounting."""
-
-    def __init__(self) -> None:
-        self._jobs: frozenset[str] | None = None
-        self._asked = -QUEUE_SECONDS
-
-    def has(self, job: str, submitted: float) -> bool:
-        """Return whether a job was in the queue at the last look, which may be too early or unanswered."""
-        if time.monotonic() - self._asked >= QUEUE_SECONDS:
-            self._asked = time.monotonic()
-            command = ["squeue", "--me", "--noheader", "--format=%A"]
-            try:
-                found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
-                self._jobs = frozenset(found.stdout.split())
-            except (OSError, subprocess.SubprocessError):
-                self._jobs = None
-        return self._jobs is None or self._asked <= submitted or job in self._jobs
-
-
 class SlurmJob:
-    """A job of submitit; `queue` is that of SLURM, None for a job of this machine."""
+    """A job of submitit, which asks SLURM's accounting (`sacct`) for those without a result."""
 
-    def __init__(self, job: Any, queue: Queue | None):
-        self.job, self.queue = job, queue
-        self.submitted = self.seen = time.monotonic()
-        self.patience = RESULT_SECONDS
+    def __init__(self, job: Any):
+        self.job = job
 
     def poll(self) -> str | None:
-        if not self._has_ended():
+        if not self.job.done():
             return None
-        if self.queue and not self.job.paths.result_pickle.exists():
-            return f"job {self.job.job_id}: ended without a result; its output: {self.job.paths.stdout}"
         error = self.job.exception()
         if error is None:
             return ""
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
-        return f"job {self.job.job_id}: {reason}"
-
-    def _has_ended(self) -> bool:
-        if self.queue is None:
-            return bool(self.job.done())
-        if self.job.paths.result_pickle.exists():
-            return True
-        if self.queue.has(self.job.job_id, self.submitted):
-            self.seen = time.monotonic()
-            return False
-        return time.monotonic() - self.seen > self.patience
+        return f"job {self.job.job_id}: {reason}; its output: {self.job.paths.stdout}"
 
     def stop(self) -> None:
-        self.patience = 0.0  # it may have no result
         self.job.cancel(check=False)
 
     kill = stop

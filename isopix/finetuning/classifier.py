@@ -267,11 +267,11 @@ class FineTuneTask:
 
 
 def _with_mask_ratio(objective: ObjectiveSpec, mask_ratio: float | None, num_positions: int) -> ObjectiveSpec:
-    if mask_ratio is None:
+    if not mask_ratio:
         return objective
     if not isinstance(objective, Masked):
         raise ValueError(
             f"finetune.mask_ratio {mask_ratio} is not possible with objective {objective.kind}, "
             "which masks nothing"
         )
-    return replace(objective, mask=exact_ratio_mask(mask_ratio, num_positions)) if mask_ratio else objective
+    return replace(objective, mask=exact_ratio_mask(mask_ratio, num_positions))

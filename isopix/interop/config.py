@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-from isopix.core.choices import Count
 from isopix.core.config import config
 
 
@@ -12,8 +11,6 @@ class ImportConfig:
 
     palette: Path | None = None
     """Palette of an Image GPT instead of its own; OpenAI's models need it: kmeans_centers.npy."""
-    size: tuple[Count, Count] | None = None
-    """Rows and columns of the images of an Image GPT, where no file states them."""
     squash: bool = False
     """Resize images as ImageGPT's image processor does, bilinearly, regardless of aspect."""
     classes: Path | None = None

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from isopix.codecs.palette import Palette
 from isopix.core.types import Grid
-from isopix.interop.imported_model import ImportedModel, convert_tensors, expansion_of, grid_of, igpt_recipe
+from isopix.interop.imported_model import ImportedModel, convert_tensors, expansion_of, igpt_recipe, square_of
 from isopix.interop.name_tables import (
     ACTIVATION_NAMES,
     IMAGEGPT,
@@ -63,13 +63,12 @@ def read_imagegpt(
     folder: Path,
     colors: Float[Tensor, "K 3"] | None = None,
     *,
-    grid: Grid | None = None,
     squash: bool = False,
 ) -> ImportedModel:
     """Import an ImageGPT model from a folder that `save_pretrained` wrote.
 
     `colors`, levels of 0..255, replaces the model's own palette; `squash` resizes regardless of aspect.
-    Without `grid` the image size is the image processor's, or else square.
+    The image size is that of the image processor if it fits, or else square.
     """
     config, images = read_config(folder, CONFIG, ImageGPTConfig), ImageGPTProcessor()
     if (folder / PROCESSOR).is_file():
@@ -89,8 +88,9 @@ def read_imagegpt(
         )
     match images.size:
         case {"height": int(rows), "width": int(cols)} if rows > 0 and rows * cols == config.n_positions:
-            grid = grid or Grid(rows, cols)
-    grid = grid_of(config.n_positions, grid)
+            grid = Grid(rows, cols)
+        case _:
+            grid = square_of(config.n_positions)
     mlp = TwoLayerMLPSpec(
         expansion=expansion_of(config.n_inner or EXPANSION * config.n_embd, config.n_embd),
         activation=ACTIVATION_NAMES[config.activation_function],
@@ -103,7 +103,7 @@ def read_imagegpt(
     mappings = tuple(expand_layers(IMAGEGPT, config.n_layer))
     tensors, skipped = convert_tensors(stored, IMAGEGPT_NAMES, mappings, recipe.outline().tensors())
     origin = f"Hugging Face {folder.resolve().name}"
-    return ImportedModel(origin, recipe, Palette(colors, grid), tensors, skipped, notes=stored.notes)
+    return ImportedModel(origin, recipe, Palette(colors, grid), tensors, skipped)
 
 
 def export_imagegpt(network: Network) -> ExportedModel:

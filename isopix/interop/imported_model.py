@@ -16,7 +16,7 @@ from isopix.core.device import runtime_environment
 from isopix.core.types import Grid
 from isopix.data.dataset import DataConfig
 from isopix.interop.name_tables import ZERO_BIAS, Naming, WeightMapping, to_source
-from isopix.interop.weights import WeightFiles, mmap_alloc
+from isopix.interop.weights import WeightFiles
 from isopix.model.blocks.transformer import TransformerSpec
 from isopix.model.network import Network
 from isopix.model.spec import ModelSpec
@@ -47,7 +47,6 @@ class ImportedModel:
     step: int = 0  # training steps, 0 if unknown
     head: Mapping[str, Tensor] = field(default_factory=dict)
     classes: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()  # how the tensors were found in their files
 
     def network(self) -> Network:
         """Return the network with these weights. Raises ValueError if a tensor does not fit."""
@@ -83,13 +82,12 @@ def expansion_of(inner: int, width: int) -> int:
     return inner // width
 
 
-def grid_of(positions: int, given: Grid | None) -> Grid:
-    """Return the given grid, or the square one. Raises ValueError if it does not have that many positions."""
-    grid = given or Grid(math.isqrt(positions), math.isqrt(positions))
-    if grid.positions != positions:
-        size = f"a grid of {grid.rows} x {grid.cols}"
-        raise ValueError(f"its {positions} positions do not fill {size}; give --size ROWS COLS")
-    return grid
+def square_of(positions: int) -> Grid:
+    """Return the square grid. Raises ValueError if it does not have that many positions."""
+    side = math.isqrt(positions)
+    if side**2 != positions:
+        raise ValueError(f"its {positions} positions are no square, and no file states its rows and columns")
+    return Grid(side, side)
 
 
 def convert_tensors(
@@ -112,7 +110,7 @@ def convert_tensors(
         given = ((names[name], shapes[name]) for name in mapping.source)
         single = tuple(_to_float32(name, stored.read(name).view(shape)) for name, shape in given)
         for name, tensor in zip(mapping.target, mapping.to_target(single), strict=True):
-            converted[name] = mmap_alloc(tensor.shape, torch.float32).copy_(tensor)
+            converted[name] = tensor.contiguous()
     return converted, {names[name]: rule for name, rule in skipped.items()}
 
 
@@ -135,9 +133,7 @@ def _check_tensors(
 def _to_float32(name: str, tensor: Tensor) -> Tensor:
     if not tensor.is_floating_point():
         raise ValueError(f"tensor '{name}' has dtype {tensor.dtype}; weights must be floating point")
-    single = tensor
-    if tensor.dtype != torch.float32:
-        single = mmap_alloc(tensor.shape, torch.float32).copy_(tensor)
+    single = tensor.float()
     if not all(bound.isfinite() for bound in single.aminmax()):
         raise ValueError(f"tensor '{name}' has elements that are not finite in float32")
     return single
@@ -157,8 +153,7 @@ def import_run(read: Callable[[], ImportedModel], out: Path, *, data: str | None
         write_json(run.recipe, to_dict(recipe))
         write_environment(run, from_dict(RunEnvironment, {**facts, **origin}))
         log = RunLog(run.log)
-        for text in (f"imported from {imported.origin}", *imported.notes):
-            log.write({"kind": "note", "step": imported.step, "text": text})
+        log.write({"kind": "note", "step": imported.step, "text": f"imported from {imported.origin}"})
         log.close()
         network = imported.network()
         state = State(

@@ -8,7 +8,6 @@ import torch
 from einops import rearrange
 from torch import Tensor
 
-from isopix.interop.weights import mmap_alloc
 from isopix.model.mlp import Activation
 
 Tensors = tuple[Tensor, ...]
@@ -36,26 +35,19 @@ class WeightMapping(NamedTuple):
 class Naming(NamedTuple):
     """How a library names the tensors of a model.
 
-    `prefix` precedes all names of some files but those of the head, `skipped` has patterns of tensors that
-    are not imported, with reasons, and `aliases` rewrite names of other versions of the library.
+    `prefix` precedes all names of some files but those of the head, and `skipped` has patterns of tensors
+    that are not imported, with reasons.
     """
 
     library: str
     prefix: str
     skipped: tuple[tuple[str, str], ...] = ()
-    aliases: tuple[tuple[str, str], ...] = ()
 
-    def stored_names(self, stored: Iterable[str]) -> dict[str, str]:
+    def stored_names(self, stored: Collection[str]) -> dict[str, str]:
         """Return the stored name of each one in the table. Raises ValueError for two that are the same."""
-        names: dict[str, str] = {}
-        for name in stored:
-            known = name
-            for pattern, replacement in self.aliases:
-                known = re.sub(pattern, replacement, known)
-            known = known.removeprefix(self.prefix)
-            if known in names:
-                raise ValueError(f"tensors {names[known]!r:.100} and {name!r:.100} are the same")
-            names[known] = name
+        names = {name.removeprefix(self.prefix): name for name in stored}
+        if twice := {*stored} - {*names.values()}:
+            raise ValueError(f"tensor {min(twice)!r:.100} is there with and without '{self.prefix}'")
         return names
 
     def skip_reason(self, name: str) -> str:
@@ -97,11 +89,7 @@ def renamed(
     before, after = pattern.split(" -> ")
 
     def to_target(tensors: Tensors) -> Tensors:
-        first, *others = parts = [rearrange(tensor, pattern, **sizes) for tensor in tensors]
-        if not others:
-            return (first,)
-        shape = (len(parts) * len(first), *first.shape[1:])
-        return (torch.cat(parts, out=mmap_alloc(shape, first.dtype)),)
+        return (torch.cat([rearrange(tensor, pattern, **sizes) for tensor in tensors]),)
 
     def to_source(tensors: Tensors) -> Tensors:
         parts = tensors[0].chunk(len(names))
@@ -190,15 +178,6 @@ VIT_NAMES = Naming(
         (r"pooler\.dense\.(weight|bias)", "pooler"),
         (r"embeddings\.mask_token", "mask token"),
         (r"decoder\..*", "decoder of pixels"),
-    ),
-    aliases=(  # `transformers` 5 has other names in memory than in files
-        (r"(^|\.)(decoder_)?layers\.(\d+)\.", r"\1\2encoder.layer.\3."),
-        (r"attention\.q_proj", "attention.attention.query"),
-        (r"attention\.k_proj", "attention.attention.key"),
-        (r"attention\.v_proj", "attention.attention.value"),
-        (r"attention\.o_proj", "attention.output.dense"),
-        (r"mlp\.fc1", "intermediate.dense"),
-        (r"mlp\.fc2", "output.dense"),
     ),
 )
 TIMM_NAMES = Naming("timm", "")

@@ -8,7 +8,7 @@ place in one of the files `PREFIX.data-XXXXX-of-YYYYY`.
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,10 +20,9 @@ from torch import Tensor
 from isopix.codecs.palette import Palette
 from isopix.core import text
 from isopix.core.files import open_file, read_regular
-from isopix.core.types import Grid
-from isopix.interop.imported_model import ImportedModel, convert_tensors, grid_of, igpt_recipe, shape_of
+from isopix.interop.imported_model import ImportedModel, convert_tensors, igpt_recipe, shape_of, square_of
 from isopix.interop.name_tables import OPENAI_START, Naming, expand_layers, openai_table
-from isopix.interop.weights import WeightFiles, mmap_alloc
+from isopix.interop.weights import WeightFiles
 from isopix.model.blocks.transformer import TransformerSpec
 from isopix.objectives.objectives import Autoregressive, Masked
 
@@ -40,20 +39,16 @@ LAYER = re.compile(r"h(\d+)/")
 STEP = re.compile(r"-(\d{1,12})$")
 
 
-def read_checkpoint(
-    prefix: Path, colors: Float[Tensor, "K 3"] | None, *, grid: Grid | None = None
-) -> ImportedModel:
+def read_checkpoint(prefix: Path, colors: Float[Tensor, "K 3"] | None) -> ImportedModel:
     """Import the model of a checkpoint, given by its prefix, its `.index` file or its folder.
 
     It is autoregressive if it has a start token. `colors` is its palette, levels of 0..255. Sizes are
-    inferred from the shapes; without `grid` the image is square. One mapping of tensors is read at a time, so
-    that memory stays close to the model's size.
+    inferred from the shapes; images are square.
     """
     prefix = find_prefix(prefix)
     if colors is None:
         raise ValueError("palette is missing: OpenAI's kmeans_centers.npy, or a palette file")
-    stored, naming = open_checkpoint(prefix), Naming("OpenAI", "", SKIPPED)
-    naming = naming._replace(prefix=_scope(name for name in stored.shapes if not naming.skip_reason(name)))
+    stored, naming = open_checkpoint(prefix), Naming("OpenAI", "model/", SKIPPED)
     shapes = {name.removeprefix(naming.prefix): shape for name, shape in stored.shapes.items()}
     count, width = shape_of(shapes, "wte", 2)
     positions, _ = shape_of(shapes, "wpe", 2)
@@ -63,7 +58,7 @@ def read_checkpoint(
     if count != len(colors):
         raise ValueError(f"it has {count} colors; the palette has {len(colors)}")
     causal = "sos" in shapes
-    grid = grid_of(positions, grid)
+    grid = square_of(positions)
     objective = Autoregressive() if causal else Masked()
     recipe = igpt_recipe(depth, width, grid, TransformerSpec(heads=heads), objective, count)
     table = (*openai_table(heads), *([OPENAI_START] if causal else []))
@@ -80,31 +75,13 @@ def read_checkpoint(
     )
 
 
-def _scope(names: Iterable[str]) -> str:
-    scopes = [name.removesuffix("wte") for name in names if name.split("/")[-1] == "wte"]
-    if len(scopes) != 1:
-        found = ", ".join(map(repr, scopes[:5])) or "none"
-        raise ValueError(f"it has {len(scopes)} variables 'wte' (in scopes: {found}); an Image GPT has one")
-    return scopes[0]
-
-
 MAGIC, FOOTER = 0xDB4775248B80FB57, 48
 CHUNK = 2**22  # bytes read and checked at a time
-DTYPES = {  # by TensorFlow's numbers; tensors of other types are listed all the same
-    1: torch.float32,
-    2: torch.float64,
-    3: torch.int32,
-    4: torch.uint8,
-    5: torch.int16,
-    6: torch.int8,
-    9: torch.int64,
-    14: torch.bfloat16,
-    19: torch.float16,
-}
+FLOAT32 = 1  # the number of TensorFlow
 
 
 class TensorEntry(NamedTuple):
-    dtype: int  # TensorFlow's number
+    dtype: int
     shape: tuple[int, ...]
     shard: int
     offset: int  # bytes from the start of the shard
@@ -130,9 +107,9 @@ def open_checkpoint(prefix: Path) -> WeightFiles:
 
 
 def _read(what: str, path: Path, entry: TensorEntry) -> Tensor:
-    if entry.dtype not in DTYPES:
+    if entry.dtype != FLOAT32:
         raise ValueError(f"{what} has TensorFlow's type {entry.dtype}, which is not supported")
-    tensor, crc = mmap_alloc(entry.shape, DTYPES[entry.dtype]), 0
+    tensor, crc = torch.empty(entry.shape), 0
     memory = tensor.view(-1).view(torch.uint8).numpy().data
     with open_file(path) as file:
         file.seek(entry.offset)
@@ -241,7 +218,5 @@ def _inner(fields: Message, field: int) -> list[Message]:
 
 
 def _entry(fields: Message) -> TensorEntry:
-    if 7 in fields:
-        raise ValueError("it holds slices of partitioned variables, which are not supported")
     shape = tuple(_int(size, 1) for part in _inner(fields, 2) for size in _inner(part, 2))
     return TensorEntry(_int(fields, 1), shape, *(_int(fields, field) for field in (3, 4, 6)))

@@ -7,7 +7,6 @@ from pydantic import BaseModel
 from isopix.codecs.palette_spec import read_palette
 from isopix.core.config import changed
 from isopix.core.files import read_regular
-from isopix.core.types import Grid
 from isopix.interop.config import ImportConfig
 from isopix.interop.imagegpt import read_imagegpt
 from isopix.interop.imported_model import ImportedModel
@@ -16,8 +15,8 @@ from isopix.interop.vit_read import read_huggingface_vit, read_timm
 from isopix.interop.weights import CONFIG, read_config
 
 SETTINGS = {
-    "openai": ("palette", "size"),
-    "imagegpt": ("palette", "size", "squash"),
+    "openai": ("palette",),
+    "imagegpt": ("palette", "squash"),
     "vit": ("classes",),
     "vit_mae": (),
     "timm": ("classes",),
@@ -45,11 +44,10 @@ def read_model(path: Path, config: ImportConfig) -> ImportedModel:
         allowed = ", ".join(SETTINGS[kind]) or "none"
         raise ValueError(f"{others[0]} is not for a model of kind {kind}; allowed: {allowed}")
     colors = None if config.palette is None else read_palette(config.palette).colors
-    grid = None if config.size is None else Grid(*config.size)
     if kind == "openai":
-        return read_checkpoint(path, colors, grid=grid)
+        return read_checkpoint(path, colors)
     if kind == "imagegpt":
-        return read_imagegpt(path, colors, grid=grid, squash=config.squash)
+        return read_imagegpt(path, colors, squash=config.squash)
     return (read_timm if kind == "timm" else read_huggingface_vit)(path, _names(config.classes))
 
 

@@ -208,7 +208,6 @@ def read_vit(
         skipped=skipped,
         head={end: tensors.pop(f"{CLASSIFIER}.{end}") for end in head if classes},
         classes=classes,
-        notes=stored.notes,
     )
 
 

@@ -1,9 +1,5 @@
 """The files of other people's models: their config, and their weights, of which no code is executed."""
 
-import math
-import mmap
-import os
-from argparse import Namespace
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,18 +20,15 @@ from isopix.storage.run_folder import require_new
 CONFIG, PROCESSOR = "config.json", "preprocessor_config.json"
 INDEX = ".index.json"
 SINGLE = ("model.safetensors", "pytorch_model.bin")  # the safer format first
-NESTED = ("state_dict", "model_state_dict", "model")  # the keys of weights in checkpoints of training
-MMAP_THRESHOLD = 2**16  # bytes from which a tensor gets its own pages
 
 C = TypeVar("C", bound=BaseModel)
 
 
 class WeightFiles(NamedTuple):
-    """Tensors in one file or several: their shapes, a function that reads one, and how they were found."""
+    """Tensors in one file or several: their shapes, and a function that reads one."""
 
     shapes: Mapping[str, tuple[int, ...]]
     read: Callable[[str], Tensor]
-    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -78,38 +71,13 @@ def read_config(folder: Path, name: str, kind: type[C]) -> C:
 
 
 def open_weights(folder: Path) -> WeightFiles:
-    """Open `model.safetensors` or `pytorch_model.bin`, in one file or in the shards that an index lists.
-
-    Names of tensors are read without a common prefix, such as DDP's `module.` or `_orig_mod.` if compiled.
-    """
+    """Open `model.safetensors` or `pytorch_model.bin`, in one file or in the shards that an index lists."""
     for name in SINGLE:
         if (folder / name).is_file():
-            return _unwrapped(_open_file(folder / name))
+            return _open_file(folder / name)
         if (folder / f"{name}{INDEX}").is_file():
-            return _unwrapped(_open_sharded(folder, f"{name}{INDEX}"))
+            return _open_sharded(folder, f"{name}{INDEX}")
     raise ValueError(f"there is no {' or '.join(SINGLE)}, and no {INDEX} of either")
-
-
-def _unwrapped(stored: WeightFiles) -> WeightFiles:
-    common = os.path.commonprefix([*stored.shapes])  # noqa: RUF071  up to its last dot, below
-    prefix = common[: common.rfind(".") + 1]
-    if not prefix:
-        return stored
-    shapes = {name.removeprefix(prefix): shape for name, shape in stored.shapes.items()}
-    note = f"names of tensors are read without '{prefix}'"
-    return WeightFiles(shapes, lambda name: stored.read(prefix + name), (*stored.notes, note))
-
-
-def mmap_alloc(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-    """Return an uninitialized tensor in memory pages of its own, which return to the system when freed.
-
-    The C library keeps freed memory between tensors that stay: imports peaked at 1.7 times the model's size.
-    """
-    size = math.prod(shape) * dtype.itemsize
-    if size < MMAP_THRESHOLD:
-        return torch.empty(shape, dtype=dtype)
-    pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    return torch.frombuffer(pages, dtype=dtype).view(shape)
 
 
 def _open_file(path: Path) -> WeightFiles:
@@ -128,21 +96,15 @@ def _open_file(path: Path) -> WeightFiles:
 
 def _open_pickle(path: Path) -> WeightFiles:
     try:
-        with torch.serialization.safe_globals([Namespace]):  # the arguments of a training script
-            values = torch.load(path, map_location="cpu", weights_only=True, mmap=is_zipfile(path))
+        values = torch.load(path, map_location="cpu", weights_only=True, mmap=is_zipfile(path))
     except Exception as error:  # a damaged or hostile pickle can raise anything
         raise ValueError(
             f"{path.name} is damaged or holds more than tensors ({type(error).__name__}); no code was run"
         ) from None
-    notes = list[str]()
-    while isinstance(values, dict) and (key := next((each for each in NESTED if each in values), "")):
-        others = ", ".join(str(each) for each in values if each != key)
-        notes.append(f"weights are read from '{key}'" + (f", and not: {others}" if others else ""))
-        values = values[key]
     if not isinstance(values, dict) or not all(isinstance(each, Tensor) for each in values.values()):
         raise ValueError(f"{path.name} holds something else than tensors by name")
     shapes = {str(name): tuple(each.shape) for name, each in values.items()}
-    return WeightFiles(shapes, values.__getitem__, tuple(notes))
+    return WeightFiles(shapes, values.__getitem__)
 
 
 class _Index(BaseModel):
@@ -150,15 +112,12 @@ class _Index(BaseModel):
 
 
 def _open_sharded(folder: Path, index: str) -> WeightFiles:
-    """Open all shards, which are files beside the index, never paths, and hold exactly what it lists."""
-    places = read_config(folder, index, _Index).weight_map
-    shards = {}
-    for file in sorted(set(places.values())):
+    """Open all shards, which are files beside the index, never paths."""
+    holders = dict[str, WeightFiles]()
+    for file in sorted(set(read_config(folder, index, _Index).weight_map.values())):
         if Path(file).name != file or not (folder / file).is_file():
             raise ValueError(f"{index} lists {file!r:.100}, which is not a file beside it")
-        shards[file] = _open_file(folder / file)
-    held = {(name, file) for file, weights in shards.items() for name in weights.shapes}
-    for name, file in sorted(held ^ places.items()):
-        raise ValueError(f"{index} does not list what its files hold: {name!r} in {file}")
-    shapes = {name: shards[file].shapes[name] for name, file in places.items()}
-    return WeightFiles(shapes, lambda name: shards[places[name]].read(name))
+        shard = _open_file(folder / file)
+        holders |= dict.fromkeys(shard.shapes, shard)
+    shapes = {name: shard.shapes[name] for name, shard in holders.items()}
+    return WeightFiles(shapes, lambda name: holders[name].read(name))

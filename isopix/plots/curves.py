@@ -61,9 +61,11 @@ def plot_loss(
     baselines: Mapping[str, float] | None = None,
 ) -> Figure:
     """Plot training, validation and test loss in nats (left axis) and bits (right axis) per `unit`, with
-    lines at ln `vocab_size`, the untrained loss, and at `baselines` by name.
+    lines at ln `vocab_size`, the untrained loss, and at `baselines` by name; the probe accuracy below.
     """
-    figure, axes = _new_axes()
+    probes = probe_points(records)
+    figure = style.new_figure(HEIGHT * (1.5 if probes else 1), WIDTH)
+    axes, *below = figure.subplots(2 if probes else 1, sharex=True, squeeze=False)[:, 0]
     if vocab_size is not None:
         nats, color = math.log(vocab_size), style.MUTED_COLOR
         axes.axhline(nats, color=color, linewidth=1, linestyle=style.DOTTED)
@@ -83,8 +85,11 @@ def plot_loss(
     for (name, nats), linestyle in zip((baselines or {}).items(), cycle((style.DASHED, "-."))):
         look = {"linewidth": 1, "linestyle": linestyle, "label": f"{name} {nats:.2f}"}
         axes.axhline(nats, color=style.TEXT_COLOR, **look)
-    axes.set(xlabel="Step", ylabel=f"Loss (nats per {unit})")
+    axes.set_ylabel(f"Loss (nats per {unit})")
     axes.margins(x=0.02, y=0.12)
+    for panel in below:
+        _draw_probes(panel, probes)
+    [axes, *below][-1].set_xlabel("Step")
     to_bits_and_back = (lambda nats: nats / math.log(2), lambda bits: bits * math.log(2))
     bits = axes.secondary_yaxis("right", functions=to_bits_and_back)
     bits.set_ylabel(f"Loss (bits per {unit})")
@@ -92,6 +97,15 @@ def plot_loss(
     if axes.get_legend_handles_labels()[0]:
         figure.legend(loc="outside lower center", ncols=3)  # inside it would cover the baselines
     return figure
+
+
+def _draw_probes(axes: Axes, probes: Sequence[ProbePoint]) -> None:
+    steps, _, accuracies, low, high = np.array(probes).T
+    axes.fill_between(steps, low, high, color=style.COLORS[1], alpha=0.16, linewidth=0)
+    axes.plot(steps, accuracies, "o-", color=style.COLORS[1], linewidth=0.8)
+    axes.set_ylabel("Probe accuracy")
+    axes.margins(y=0.12)
+    style.percent_ticks(axes.yaxis)
 
 
 @style.figure_style()

@@ -1,4 +1,4 @@
-"""Published recipes of fine-tuning, for a network of masked patches: settings that `--file` takes by name.
+"""Published recipes of fine-tuning, of Vision Transformers: settings that `--file` takes by name.
 
 Command:  isopix finetune RUN --data imagenet-1k --file mae.finetuning --out runs/classes
 Cost:     that of ImageNet; for other images give steps and batch_size, which override the recipe's

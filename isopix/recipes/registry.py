@@ -27,7 +27,8 @@ Make = Callable[[], Recipe]
 SIZE, SIDES = ("size", "data.size"), ("data.rows", "data.cols")
 PALETTE_OF_DATA, PALETTE_FILE = "palette of the data", "palette file"  # the origins of settings
 # `seed` is not data.seed, which only its full path names.
-ALIASES = {"seed": "train.seed", "learning_rate": "train.optimizer.lr"}
+LR, SEARCH = "train.optimizer.lr", "search"  # or search:LARGEST..SMALLEST, given as the learning rate
+ALIASES = {"seed": "train.seed", "learning_rate": LR}
 EPOCHS = "epochs"  # given instead of the steps, which it is once the images are known
 SETTINGS_GROUPS = (Recipe, ModelSpec, DataConfig, TrainConfig, FineTuneConfig)
 PALETTE_SETTINGS = ("num_colors", "palette_file")
@@ -119,10 +120,15 @@ def resolve(
 
 
 def overridden(recipe: Recipe, layers: Iterable[tuple[str, dict[str, Any]]]) -> tuple[Recipe, dict[str, str]]:
-    """Return the recipe with these changes, the later ones winning, and where each is from."""
+    """Return the recipe with these changes, the later ones winning, and where each is from.
+
+    A learning rate to search for changes nothing: it is from `search`.
+    """
     origins, epochs = dict[str, str](), None
     for origin, changes in layers:
         epochs = changes.pop(EPOCHS, epochs)
+        for path in [each for each, value in changes.items() if _is_search(each, value)]:
+            origins[LR] = changes.pop(path)
         if changes:
             recipe = override(recipe, changes)
             values = to_dict(recipe)
@@ -130,6 +136,16 @@ def overridden(recipe: Recipe, layers: Iterable[tuple[str, dict[str, Any]]]) -> 
     if epochs is None:
         return recipe, origins
     return with_epochs(recipe, epochs, origins), origins | {"train.steps": f"{epochs} epochs"}
+
+
+def _is_search(path: str, value: object) -> bool:
+    return f".{LR}".endswith(f".{path}") and str(value).startswith(SEARCH)
+
+
+def require_lr(origins: Mapping[str, str]) -> None:
+    """Raise ValueError for a learning rate to search for, where one setting trains several networks."""
+    if origins.get(LR, "").startswith(SEARCH):
+        raise ValueError("lr=search chooses the learning rate of pretrain or finetune; set a number here")
 
 
 def layers(

@@ -19,8 +19,6 @@ from isopix.runs.training_log import validation_measurement
 from isopix.storage.result import Measurement
 from isopix.train.stopping import best_evaluation
 
-JOULES, JOULES_PER_WH = "energy_joules", 3600
-
 
 class MeanLoss(NamedTuple):
     """The newest mean loss on images outside of training; `own` ones are the images of its baselines, too."""
@@ -114,6 +112,8 @@ def loss_section(run: RunRecord, name: str, path: str) -> Section:
     lines = {each: baselines[each] for each in (lowest, "unigram") if each in baselines}
     figure = curves.plot_loss(run.log, classes, unit=unit, loss_key=key, baselines=lines)
     caption = f"Loss by step, in nats (left) and bits (right) per {unit}, from log.jsonl."
+    if curves.probe_points(run.log):
+        caption += " Below: accuracy of a linear probe on validation images, with its 95\u00a0% interval."
     chart = figure_chart(figure, _thinned(logged, key), name, caption)
     return Section("Loss", [Panel([chart], [table])], "pair")
 
@@ -175,7 +175,7 @@ def _images(run: RunRecord) -> str:
 
 
 def training_cost(run: RunRecord) -> Iterator[tuple[str, str]]:
-    """Yield images, time, computation, memory and energy of training, without what was not measured."""
+    """Yield images, time, computation and memory of training, without what was not measured."""
     train = [each for each in run.log if each["kind"] == "train"]
     seconds, seen = max((each["seconds"] for each in train), default=0.0), run.images_seen
     yield "images seen", f"{seen:,}"
@@ -187,6 +187,3 @@ def training_cost(run: RunRecord) -> Iterator[tuple[str, str]]:
     on_gpu = str(run.environment.get("device", "")).startswith("cuda")
     if peak := max((each.get("peak_memory_bytes", 0) for each in run.log), default=0):
         yield f"peak {'GPU memory' if on_gpu else 'memory of the process'}", format_bytes(peak)
-    if train and all(JOULES in each for each in train):
-        of = "of the GPU" if on_gpu else "of the machine's processors"
-        yield f"energy {of}", f"{max(each[JOULES] for each in train) / JOULES_PER_WH:,.3g} Wh"

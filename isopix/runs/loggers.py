@@ -2,12 +2,13 @@
 
 import json
 import os
-import secrets
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from importlib import import_module
+from pathlib import Path
 
+from isopix.runs.state import read_environment
 from isopix.storage.atomic import read_json, temporary_path
 from isopix.storage.run_folder import RunFolder
 from isopix.train.trainer import Record
@@ -18,20 +19,20 @@ Opened = tuple[Callable[[int, Metrics], None], Callable[[], None]]  # logs metri
 PROJECT = "isopix"  # of Weights & Biases, unless WANDB_PROJECT names another, and of trackio
 
 
-def _tensorboard(folder: RunFolder, run_id: str, hide_after: int | None) -> Opened:
+def _tensorboard(folder: RunFolder, run_id: str) -> Opened:
     from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415 - an extra
 
-    purge_step = None if hide_after is None else hide_after + 1
-    writer = SummaryWriter(str(folder.path / "tensorboard"), purge_step=purge_step)
+    writer = SummaryWriter(str(folder.path / "tensorboard"))
 
     def log(step: int, metrics: Metrics) -> None:
         for name, value in metrics.items():
             writer.add_scalar(name, value, step)
+        writer.flush()
 
     return log, writer.close
 
 
-def _wandb(folder: RunFolder, run_id: str, hide_after: int | None) -> Opened:
+def _wandb(folder: RunFolder, run_id: str) -> Opened:
     import wandb  # noqa: PLC0415 - an extra
 
     run = wandb.init(
@@ -50,7 +51,7 @@ def _wandb(folder: RunFolder, run_id: str, hide_after: int | None) -> Opened:
     return log, run.finish
 
 
-def _trackio(folder: RunFolder, run_id: str, hide_after: int | None) -> Opened:
+def _trackio(folder: RunFolder, run_id: str) -> Opened:
     import trackio  # noqa: PLC0415 - an extra
 
     with redirect_stdout(sys.stderr):  # it prints, also where only JSON may be printed
@@ -71,7 +72,6 @@ def _trackio(folder: RunFolder, run_id: str, hide_after: int | None) -> Opened:
 
 OPEN = {"tensorboard": _tensorboard, "wandb": _wandb, "trackio": _trackio}
 PACKAGES = {"tensorboard": "torch.utils.tensorboard", "wandb": "wandb", "trackio": "trackio"}
-HIDES_STEPS = ("tensorboard",)  # what others have logged stays
 
 
 def check_loggers(names: Sequence[str]) -> None:
@@ -91,7 +91,7 @@ def check_loggers(names: Sequence[str]) -> None:
 
 def metrics_of(record: Record) -> dict[str, int | float]:
     """Return the numbers of a record as `<kind>/<name>`, or `<kind>/<split>/<name>`."""
-    prefix = "/".join(record[key] for key in ("kind", "split") if key in record)
+    prefix = "/".join(record[key] for key in ("kind", "split", "held_out") if key in record)
     return {
         f"{prefix}/{name}": value
         for name, value in record.items()
@@ -102,62 +102,51 @@ def metrics_of(record: Record) -> dict[str, int | float]:
 class RunLogger:
     """A run in one logger. A failing logger is switched off, and `record` is called with a note of it.
 
-    The last step of each metric there is kept in a file, so that a resumed run continues without repetition.
+    The last step there is kept in a file, so that a resumed run continues without repetition.
     """
 
     def __init__(self, name: str, folder: RunFolder, record: Callable[[Record], None]):
         self.name, self.folder, self._record = name, folder, record
         self._log: Callable[[int, Metrics], None] | None = None
         self._close: Callable[[], None] = lambda: None
-        self._start, self._failed = 0, False
+        self._failed = False
+        self._last = self._known = -1  # steps: what was logged last, and before a kill or a rollback
 
-    def write(self, record: Record, earlier: Callable[[], Sequence[Record]]) -> None:
-        """Log a record, after the `earlier` ones to a logger that opens now, as the run has its name."""
+    def write(self, record: Record, all_records: Callable[[], Sequence[Record]]) -> None:
+        """Log a record, but all of them to a logger that opens now, as the run has its name."""
         if self._failed or self.folder.target is not None:
             return
         with self._switched_off_by_errors(_last_step(record)):
+            records: Sequence[Record] = [record]
             if self._log is None:
-                self._log = self._open()
-                for each in earlier():
-                    self._write(each, self._log)
-            self._write(record, self._log)
+                self._last = self._known = read_json(self._file)["step"] if self._file.exists() else -1
+                run_id = str(read_environment(self.folder).run_id)
+                self._log, self._close = OPEN[self.name](self.folder, run_id)
+                records = all_records()
+            for each in records:
+                self._write(each, self._log)
 
-    def rewind(self, step: int) -> None:
-        """Continue after a step: tensorboard hides what it has of later ones, others keep it."""
-        self._start = step
-        if self.name in HIDES_STEPS:
-            self.close()
+    def rewind(self) -> None:
+        """Leave out steps again that were logged."""
+        self._known = self._last
 
     def close(self) -> None:
-        """Close the logger; another record opens it again."""
-        with self._switched_off_by_errors(self._start):
+        with self._switched_off_by_errors(self._last):
             self._close()
-        self._log, self._close = None, lambda: None
 
-    def _open(self) -> Callable[[int, Metrics], None]:
-        self._path = self.folder.path / "loggers" / f"{self.name}.json"
-        self._path.parent.mkdir(exist_ok=True)
-        saved = read_json(self._path) if self._path.exists() else {}
-        self._id: str = saved.get("id") or secrets.token_hex(4)
-        self._steps: dict[str, int] = saved.get("steps", {})
-        self._save()
-        log, self._close = OPEN[self.name](self.folder, self._id, self._start if self._steps else None)
-        if self.name in HIDES_STEPS:
-            self._steps = {name: min(last, self._start) for name, last in self._steps.items()}
-        return log
+    @property
+    def _file(self) -> Path:
+        return self.folder.path / "loggers" / f"{self.name}.json"
 
     def _write(self, record: Record, log: Callable[[int, Metrics], None]) -> None:
-        step, found = _last_step(record), metrics_of(record)
-        metrics = {name: found[name] for name in found if self._steps.get(name, -1) < step}
-        if metrics:
-            self._steps |= dict.fromkeys(metrics, step)
-            self._save()  # before: a kill between the two loses a point rather than repeating it
+        step, metrics = _last_step(record), metrics_of(record)
+        if metrics and (step > self._known or "last_step" in record):  # a test is recorded once
+            self._last = step
+            self._file.parent.mkdir(exist_ok=True)
+            temporary = temporary_path(self._file)
+            temporary.write_text(json.dumps({"step": step}))
+            temporary.replace(self._file)  # before: a kill between the two loses a point and repeats none
             log(step, metrics)
-
-    def _save(self) -> None:
-        temporary = temporary_path(self._path)
-        temporary.write_text(json.dumps({"id": self._id, "steps": self._steps}))
-        temporary.replace(self._path)
 
     @contextmanager
     def _switched_off_by_errors(self, step: int) -> Iterator[None]:

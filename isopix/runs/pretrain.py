@@ -14,7 +14,7 @@ from isopix.core import progress, ranks
 from isopix.core.config import from_dict, to_dict
 from isopix.data.dataset import ImageDataset
 from isopix.data.load import load_dataset
-from isopix.data.measurement import missing_class_notes, missing_classes, unknown_images_warning
+from isopix.data.measurement import missing_class_notes, unknown_images_warning
 from isopix.data.sources.base import SPLIT_NAMES
 from isopix.data.splits import Hashes, majority_accuracy
 from isopix.recipes.recipe import Recipe
@@ -126,7 +126,6 @@ def _records(training: TrainingRun) -> dict[str, Any]:
     if labels is not None and len(labels) and train is not None and len(train):
         records["majority"] = majority_accuracy(train, labels)
     if training.model is not None:
-        records["missing_classes"] = missing_classes(data)
         trained = (each.numel() for each in training.model.parameters() if each.requires_grad)
         records["trained_parameters"] = sum(trained)
     return records

@@ -1,7 +1,6 @@
 """Series of trainings in a folder: a learning-rate search, and fine-tuning on subsets of few labels."""
 
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -33,7 +32,6 @@ from isopix.train.stopping import DivergedError, best_evaluation, chance_level_w
 from isopix.train.train_step import NonFiniteError
 from isopix.train.trainer import Record
 
-LR = re.compile(r"(?:.*\.)?(?:lr|learning_rate)=(.*)")
 DEFAULT_RANGE = "0.01..0.00001"
 NEAR_UNIFORM = 0.99  # of the uniform loss: a network that has learned next to nothing
 MIN_LOSSES = 100  # in the log of a trial, in which divergence is detected
@@ -79,18 +77,17 @@ def run_lr_search(
     return replace(result, path=out)
 
 
-def lr_selection(settings: Sequence[str]) -> tuple[tuple[str, ...], Select | None]:
-    """Return the settings without `lr=search` or `lr=search:LARGEST..SMALLEST`, and the search if given."""
-    values = [match[1] for word in settings if (match := LR.fullmatch(word))]
-    if not values or not values[-1].startswith("search"):
-        return tuple(settings), None
-    given = values[-1].removeprefix("search").removeprefix(":") or DEFAULT_RANGE
+def lr_selection(start: TrainingStart) -> Select | None:
+    """Return the search for the learning rate; None if it is known."""
+    if not start.lr_origin.startswith(registry.SEARCH):
+        return None
+    given = start.lr_origin.removeprefix(registry.SEARCH).removeprefix(":") or DEFAULT_RANGE
     try:
         lrs = lr_grid(*map(float, given.split("..")))
     except (TypeError, ValueError):
         allowed = f"LARGEST..SMALLEST, as in lr=search:{DEFAULT_RANGE}"
         raise ValueError(f"the learning rates to search are {given}; allowed: {allowed}") from None
-    return tuple(word for word in settings if not LR.fullmatch(word)), partial(select_lr, lrs=lrs)
+    return partial(select_lr, lrs=lrs)
 
 
 def select_lr(
@@ -212,6 +209,7 @@ def prepare_low_data(
     """Prepare to fine-tune a run on subsets of the probed images and to test on all `num_test_images`."""
     words = [f"steps={config.finetune_steps}", *settings]
     start = prepare_finetune(str(run.path), words, options={"num_test_images": num_test_images})
+    registry.require_lr({registry.LR: start.lr_origin})
     recipe = start.recipe
     for path in registry.setting_paths(recipe, settings):
         if path == "train.seed" or (path.startswith("data.") and not path.startswith("data.augment")):

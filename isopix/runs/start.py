@@ -47,6 +47,7 @@ class TrainingStart(NamedTuple):
     run: LoadedRun | None = None
     provenance: Mapping[str, Any] = MappingProxyType({})  # for the environment of the run
     notes: tuple[str, ...] = ()  # for its log
+    lr_origin: str = ""  # `search` or `search:LARGEST..SMALLEST` for a learning rate to search for
 
     def again(self) -> "TrainingStart":
         """Return a start with its own network, for one of several trainings: each changes it."""
@@ -98,13 +99,14 @@ def prepare_pretrain(
         command = command_line("pretrain", "RECIPE", "--from", weights)
         raise ValueError(f"run {weights} is fine-tuned; name the recipe of pre-training: {command}")
     found = registry.resolve(base, file=file, options=options, settings=settings)
+    lr_origin = found.origins.get(registry.LR, "")
     if weights is None or loaded is None:
-        return TrainingStart(found.recipe)
+        return TrainingStart(found.recipe, lr_origin=lr_origin)
     own = _with_codec_of(loaded.recipe, found)
     _check_same_network(MEANING, own, loaded.recipe)
     if recipe is None and "data.source" not in found.origins:
         require_known_source(own.data.source)
-    return _start(own, weights, loaded)
+    return _start(own, weights, loaded)._replace(lr_origin=lr_origin)
 
 
 def prepare_finetune(
@@ -148,7 +150,8 @@ def prepare_finetune(
         raise ValueError("finetune is null in these settings, which are of pre-training")
     model = PretrainModel(recipe.outline(), recipe.objective)
     FineTuneModel(model, recipe.model.width, 2, recipe.finetune)  # raises ValueError if parts do not fit
-    return _start(recipe, folder, loaded) if loaded else TrainingStart(recipe)
+    start = _start(recipe, folder, loaded) if loaded else TrainingStart(recipe)
+    return start._replace(lr_origin=given.get(registry.LR, ""))
 
 
 def _for_this_machine(recipe: Recipe) -> Recipe:

@@ -122,7 +122,6 @@ class RunEnvironment(Environment):
     """Images of each split."""
     majority: float | None = None
     """Test accuracy of predicting the majority class of train."""
-    missing_classes: Mapping[str, Any] | None = None
     trained_parameters: int | None = None
     codec: Mapping[str, Any] | None = None
     """Where the codec is from, if it is not the run's own."""

@@ -136,7 +136,6 @@ class TrainingRun:
                     saved.state.step,
                     dict(saved.tensors[OPTIMIZER]),
                     seconds=self.log.total("seconds"),
-                    joules=self.log.total("energy_joules"),
                     skipped_batches=saved.state.skipped_batches,
                     accumulate=saved.state.accumulate,
                 )

@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from isopix.core.text import error_line, expand_home
+from isopix.core.text import expand_home
 from isopix.storage import atomic
 from isopix.storage.provenance import hash_bytes, hash_files
 
@@ -61,24 +61,6 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
     return manifest if intact and hash_files(files, file_index()) == manifest["files"] else None
-
-
-def folder_problem(folder: Path) -> str:
-    """Return in a line what does not work in a folder, which is created: replacing files, or locks."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with atomic.temporary_folder(folder / "test", "a test") as temporary:
-            file = temporary / "file"
-            for content in (b"old", b"new"):
-                atomic.replace_file(file, content)
-            if file.read_bytes() != b"new":
-                return "a file that was replaced has its old content"
-            with atomic.exclusive_lock(file.parent, "folder"), suppress(ValueError):
-                atomic.exclusive_lock(file.parent, "folder").__enter__()
-                return "file locks do not exclude: two processes could write at the same time"
-    except (OSError, RuntimeError, ValueError) as error:
-        return error_line(error)
-    return ""
 
 
 def free_bytes(folder: Path) -> int:

@@ -1,49 +1,40 @@
-"""What training takes, without evaluations and checkpoints: time, memory and energy; and its display."""
+"""What training takes, without evaluations and checkpoints: time and memory; and its display."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import torch
 
-from isopix.core.device import gpu_uuid, peak_memory_so_far
+from isopix.core.device import peak_memory_so_far
 from isopix.core.progress import ProgressBar
 from isopix.core.text import format_duration, format_loss, format_rate
 
-POWERCAP = Path("/sys/class/powercap")  # of Linux; the counters of Intel's and AMD's processors (RAPL)
-MICRO, MILLI = 1e-6, 1e-3
 LOSSES = {"total_nats": "total loss", "loss_nats": "loss", "class_nats": "classification loss"}
 ACCURACIES = {"accuracy": "accuracy", "knn_accuracy": "k-NN accuracy", "probe_accuracy": "linear probe"}
 
-Counter = Callable[[], float]
-
 
 class Throughput:
-    """Counts steps of `batch_size` images, the time that they take, and the joules of `energy`."""
+    """Counts steps of `batch_size` images, and the time that they take."""
 
-    def __init__(self, batch_size: int, device: torch.device, energy: Counter | None):
-        self.batch_size, self.device, self.energy = batch_size, device, energy
-        self.steps, self.seconds, self.joules = 0, 0.0, 0.0
-        self.since, self.energy_since = self._now()
+    def __init__(self, batch_size: int, device: torch.device):
+        self.batch_size, self.device = batch_size, device
+        self.steps, self.seconds = 0, 0.0
+        self.since = time.perf_counter()
 
     @contextmanager
     def exclude(self) -> Iterator[None]:
-        time_before, energy_before = self._now()
+        before = time.perf_counter()
         yield
-        time_after, energy_after = self._now()
-        self.since += time_after - time_before
-        self.energy_since += energy_after - energy_before
+        self.since += time.perf_counter() - before
 
     def record(self, step: int, losses: Mapping[str, float], learning_rate: float) -> dict[str, Any]:
         """Return the log record of training at `step`, and restart the clock."""
-        now, energy = self._now()
+        now = time.perf_counter()
         rate = self.steps * self.batch_size / max(now - self.since, 1e-9)
         self.seconds += now - self.since
-        self.joules += energy - self.energy_since
-        self.steps, self.since, self.energy_since = 0, now, energy
+        self.steps, self.since = 0, now
         return {
             "kind": "train",
             "step": step,
@@ -53,61 +44,7 @@ class Throughput:
             "images_per_second": rate,
             "seconds": self.seconds,
             "peak_memory_bytes": peak_memory_so_far(self.device),
-            **({} if self.energy is None else {"energy_joules": self.joules}),
         }
-
-    def _now(self) -> tuple[float, float]:
-        return time.perf_counter(), self.energy() if self.energy else 0.0
-
-
-def energy_counter(device: torch.device) -> Counter | None:
-    """Return a counter of the joules of a device; None where nothing counts them, or it may not be read."""
-    if device.type == "cuda":
-        return _gpu_counter(device)
-    if device.type == "cpu":
-        return _cpu_counter(POWERCAP)
-    return None
-
-
-def _gpu_counter(device: torch.device) -> Counter | None:
-    try:
-        driver = import_module("pynvml")
-    except ImportError:
-        return None
-    try:
-        driver.nvmlInit()
-        handle = driver.nvmlDeviceGetHandleByUUID(gpu_uuid(device))
-        driver.nvmlDeviceGetTotalEnergyConsumption(handle)  # since Volta, and not for parts of a GPU
-    except driver.NVMLError:
-        return None
-    return lambda: MILLI * driver.nvmlDeviceGetTotalEnergyConsumption(handle)
-
-
-def _cpu_counter(folder: Path) -> Counter | None:
-    try:
-        zones = sorted(folder.glob("intel-rapl:*"))  # parts of processors are zones too
-        packages = [_Package(each) for each in zones if (each / "name").read_text().startswith("package")]
-    except (OSError, ValueError):
-        return None
-    return (lambda: sum(each.joules() for each in packages)) if packages else None
-
-
-class _Package:
-    """The counter of one processor, which begins again at zero after hours or minutes."""
-
-    def __init__(self, zone: Path):
-        self.file = zone / "energy_uj"
-        self.range = int((zone / "max_energy_range_uj").read_text()) + 1
-        self.last, self.total = self._read(), 0
-
-    def joules(self) -> float:
-        now = self._read()
-        self.total += (now - self.last) % self.range
-        self.last = now
-        return MICRO * self.total
-
-    def _read(self) -> int:
-        return int(self.file.read_text())
 
 
 class TrainingDisplay:

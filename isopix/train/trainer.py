@@ -15,7 +15,7 @@ from isopix.train.config import TrainConfig
 from isopix.train.evaluator import EvaluationContext, Evaluations, EvaluatorSpec, NonFiniteMetricError
 from isopix.train.parallel import agree, first_rank_first, is_parallel, whole_weights
 from isopix.train.tasks import Batch, TrainingTask
-from isopix.train.throughput import Throughput, energy_counter
+from isopix.train.throughput import Throughput
 from isopix.train.train_step import LOSS, NonFiniteError, OutOfMemoryError, TrainStep
 
 Record = dict[str, Any]  # a line of the log
@@ -58,8 +58,7 @@ class Trainer:
         self.skipped_batches = 0  # by rollbacks
         self.recoveries: list[int] = []  # steps skipped in a row, or those of rollbacks to one checkpoint
         self.saved_at = time.monotonic()
-        energy = None if is_parallel() else energy_counter(batches.device)  # a rank knows its own alone
-        self.throughput = Throughput(batches.batch_size, batches.device, energy)
+        self.throughput = Throughput(batches.batch_size, batches.device)
 
     def restore(
         self,
@@ -67,13 +66,12 @@ class Trainer:
         optimizer: dict[str, Tensor],
         *,
         seconds: float,
-        joules: float,
         skipped_batches: int = 0,
         accumulate: int | None = None,
     ) -> None:
         """Continue from a checkpoint with what `recovered` returned then; the task has its weights."""
         self.step, self.started, self.skipped_batches = step, True, skipped_batches
-        self.throughput.seconds, self.throughput.joules = seconds, joules
+        self.throughput.seconds = seconds
         self.train_step.accumulate = accumulate or self.config.accumulate
         self.train_step.load(optimizer)
 

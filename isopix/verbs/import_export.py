@@ -55,7 +55,6 @@ def import_model(
         skipped=Counter(imported.skipped.values()),
         predicts_codes=recipe.predicts_codes,
         classes=imported.classes,
-        warnings=imported.notes,
         path=Path(out),
     )
 

@@ -77,10 +77,9 @@ def pretrain(
 
     if isinstance(recipe, str) and "=" in recipe:
         settings, recipe = (recipe, *settings), None
-    settings, select = lr_selection(settings)
     options = {**run_options(data, limit, seed, palette), "probe_every": probe_every}
     start = prepare_pretrain(recipe, settings, weights=weights, file=file, options=options)
-    return start_training(start, select, out, device, logger)
+    return start_training(start, lr_selection(start), out, device, logger)
 
 
 @verb(parallel=True, slurm=True)
@@ -196,13 +195,13 @@ def finetune(
     from isopix.runs.series import lr_selection
     from isopix.runs.start import prepare_finetune
 
-    settings, select = lr_selection(settings)
-    if select and refit_on_validation:
-        raise ValueError("lr=search and refit_on_validation both select on validation; give one of the two")
     options = {**run_options(data, limit, seed), "data.labels_per_class": labels, "data.subset": subset}
     start = prepare_finetune(
         os.fspath(source), settings, file=file, options=options, from_scratch=from_scratch
     )
+    select = lr_selection(start)
+    if select and refit_on_validation:
+        raise ValueError("lr=search and refit_on_validation both select on validation; give one of the two")
     if refit_on_validation:
         check_selects_step(start.recipe)
         select = select_step

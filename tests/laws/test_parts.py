@@ -125,7 +125,7 @@ def outcome(case: Case) -> Any:
     task = PretrainTask(cases.model(recipe), recipe.data.patch_augment)
     run = Run(recipe, evaluators=(case.evaluator,), task=task)
     probes = case.probe.fit_layers(ProbeProblem(splits, CPU, seed=0))
-    timed = {"images_per_second", "seconds", "peak_memory_bytes", "energy_joules"}
+    timed = {"images_per_second", "seconds", "peak_memory_bytes"}
     records = [{name: each for name, each in record.items() if name not in timed} for record in run.records]
     weights = torch.cat([each.detach().flatten() for each in task.module.parameters()])
     return records, weights.tolist(), [each.predict_proba(splits.test.features).tolist() for each in probes]

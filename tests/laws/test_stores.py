@@ -23,7 +23,7 @@ SETTINGS = {
 
 def _logged(out: Path) -> list[dict[str, object]]:
     """All records without times and names of runs."""
-    timed = ("images_per_second", "seconds", "peak_memory_bytes", "energy_joules", "time", "run", "text")
+    timed = ("images_per_second", "seconds", "peak_memory_bytes", "time", "run", "text")
     return [{key: each[key] for key in each if key not in timed} for each in logged(out)]
 
 

@@ -96,6 +96,7 @@ def test_commands_run(isopix: Run, page: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
+@pytest.mark.usefixtures("unchecked")
 @pages
 def test_commands_run_as_written(isopix: Run, page: Path) -> None:
     run_commands(isopix, "".join(blocks(page, "console")), less=[])

@@ -66,16 +66,16 @@ def test_a_saved_model_can_be_verified_and_exported(imported: Run) -> None:
 @pytest.mark.parametrize("start", [True, False], ids=["autoregressive", "masked"])
 def test_a_checkpoint_of_openais_serves_every_verb(isopix: Run, start: bool) -> None:
     head = {"model/clf/w": np.zeros((MODEL["width"], 10), np.float32)}
-    model = bundles.variables(**(MODEL | {"positions": 32}), start=start)
+    model = bundles.variables(**(MODEL | {"positions": 16}), start=start)
     bundles.write(Path("model.ckpt-131000"), model | head)
     np.save("kmeans_centers.npy", bundles.LEVELS)
     words = ["import", "model.ckpt-131000", "igpt", "--palette", "kmeans_centers.npy"]
     refused(
         isopix(*words, "--squash"),
-        f"{words[1]}: squash is not for a model of kind openai; allowed: palette, size",
+        f"{words[1]}: squash is not for a model of kind openai; allowed: palette",
     )
-    out = done(isopix(*words, "--size", "8", "4"))
-    assert "8×4 pixels" in out
+    out = done(isopix(*words))
+    assert "4×4 pixels" in out
     assert re.search("skipped, classifier head +1", out)
     assert "step 131,000" in isopix("evaluate", "igpt", *DIGITS)[1]
     code, out, err = isopix("sample", "igpt", "-n", "2")

@@ -191,11 +191,13 @@ class Study:
 
     def _spec(self, architecture: Architecture, seed: int) -> TrialSpec:
         scale = SCALES[self.plan.scale]
-        recipe = registry.resolve(
+        found = registry.resolve(
             scale.prefix + network_name(architecture),
             options={"data.source": self.plan.data, "train.seed": seed},
             settings=self.plan.settings,
-        ).recipe
+        )
+        registry.require_lr(found.origins)
+        recipe = found.recipe
         return TrialSpec(
             self.path,
             architecture,

@@ -12,19 +12,10 @@ from numpy.typing import NDArray
 Array = NDArray[np.generic]
 Item = tuple[bytes, bytes]
 
-DATA_TYPES = {
-    "float32": 1,
-    "float64": 2,
-    "int32": 3,
-    "uint8": 4,
-    "int16": 5,
-    "int8": 6,
-    "int64": 9,
-    "float16": 19,
-}
+DATA_TYPES = {"float32": 1, "int32": 3}
 # A palette of three levels of each channel.
 LEVELS = np.stack(np.meshgrid(*[[-1.0, 0.0, 1.0]] * 3), -1).reshape(-1, 3).astype(np.float32)
-DTYPE, SHAPE, SHARD, OFFSET, SIZE, CRC, SLICES = range(1, 8)  # fields of a tensor's entry
+DTYPE, SHAPE, SHARD, OFFSET, SIZE, CRC = range(1, 7)  # fields of a tensor's entry
 MAGIC = 0xDB4775248B80FB57
 
 
@@ -36,7 +27,6 @@ def variables(
     colors: int = 7,
     positions: int = 16,
     start: bool = True,
-    scope: str = "model/",
 ) -> dict[str, NDArray[np.float32]]:
     """Draw a whole Image GPT, autoregressive if it has a start vector."""
     shapes: dict[str, tuple[int, ...]] = {"wpe": (positions, width), "wte": (colors, width)}
@@ -48,7 +38,7 @@ def variables(
         shapes |= {f"{here}/mlp/c_fc/w": (width, 4 * width), f"{here}/mlp/c_proj/w": (4 * width, width)}
     random = np.random.default_rng(0)
     return {
-        scope + name: random.normal(size=shape, scale=0.3).astype(np.float32)
+        f"model/{name}": random.normal(size=shape, scale=0.3).astype(np.float32)
         for name, shape in shapes.items()
     }
 

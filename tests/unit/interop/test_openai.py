@@ -1,7 +1,5 @@
-"""OpenAI's checkpoints: sizes from shapes, every variable accounted for, damage detected, little memory."""
+"""OpenAI's checkpoints: sizes from shapes, every variable accounted for, damage detected."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -51,12 +49,10 @@ EXTRA = {
 }
 
 
-@pytest.mark.parametrize("scope", ["", "model/", "tower_0/model/"])
-def test_every_variable_is_reported_and_what_is_skipped_is_not_read(prefix: Path, scope: str) -> None:
-    model = bundles.variables(scope=scope)
+def test_every_variable_is_reported_and_what_is_skipped_is_not_read(prefix: Path) -> None:
     extra = {name: np.ones(3, np.int32) for name in EXTRA}
     damaged = {"model/h9/clf/w": {bundles.CRC: bytes(4)}}
-    bundles.write(prefix, model | extra, changes=damaged)
+    bundles.write(prefix, bundles.variables() | extra, changes=damaged)
     imported = read_checkpoint(prefix, COLORS)
     assert imported.skipped == EXTRA
 
@@ -87,7 +83,7 @@ ONES = np.ones((7, 12), np.float32)
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"other/wte": ONES}, "2 variables 'wte' (in scopes: 'model/', 'other/')"),
+        ({"other/wte": ONES}, "tensor 'other/wte' is not part of a supported model of OpenAI"),
         ({"model/wte": ONES[:6], "model/wtet": ONES[:6]}, "it has 6 colors; the palette has 7"),
         ({"model/wte": ONES * np.nan}, "'model/wte' has elements that are not finite"),
     ],
@@ -99,22 +95,19 @@ def test_other_models_are_refused_by_what_is_wrong(
     assert message in refusal(read_checkpoint, prefix, COLORS)
 
 
-def test_positions_without_a_square_need_a_grid(prefix: Path) -> None:
+def test_images_are_square(prefix: Path) -> None:
     bundles.write(prefix, bundles.variables(positions=12))
-    assert "its 12 positions do not fill a grid of 3 x 3; give --size ROWS COLS" in refusal(
-        read_checkpoint, prefix, COLORS
-    )
-    assert read_checkpoint(prefix, COLORS, grid=Grid(3, 4)).recipe.grid == Grid(3, 4)
+    assert "its 12 positions are no square" in refusal(read_checkpoint, prefix, COLORS)
 
 
 NAMES = [f"model/h{layer}/{part}" for layer in range(3) for part in ("ln_1/g", "mlp/c_fc/w", "mlp/c_proj/w")]
 TENSORS = {name: np.full((2, n + 1), n / 7, np.float32) for n, name in enumerate(NAMES)}
 
 
-@pytest.mark.parametrize("kind", list(bundles.DATA_TYPES))
-def test_every_type_is_read(prefix: Path, kind: str) -> None:
+def test_arrays_of_every_shape_are_read(prefix: Path) -> None:
     draw = np.random.default_rng(0)
-    values = {f"a{n}": draw.integers(0, 99, shape).astype(kind) for n, shape in enumerate([(), (0,), (3, 2)])}
+    shapes: list[tuple[int, ...]] = [(), (0,), (3, 2)]
+    values = {f"a{n}": draw.random(shape, np.float32) for n, shape in enumerate(shapes)}
     bundles.write(prefix, values, shards=2)
     found = open_checkpoint(prefix)
     for name, array in values.items():
@@ -168,42 +161,5 @@ def test_what_is_not_supported_is_refused_by_name(prefix: Path) -> None:
     first = NAMES[0]
     bundles.write(prefix, TENSORS, changes={first: {bundles.DTYPE: 7}})
     assert f"'{first}' has TensorFlow's type 7" in refusal(open_checkpoint(prefix).read, first)
-    bundles.write(prefix, TENSORS, changes={first: {bundles.SLICES: b""}})
-    assert "slices of partitioned variables" in refusal(open_checkpoint, prefix)
     bundles.write(prefix, TENSORS, big_endian=True)
     assert "it is big-endian" in refusal(open_checkpoint, prefix)
-
-
-PROGRAM = """
-import sys
-from pathlib import Path
-
-import torch
-
-from isopix.interop import openai
-from isopix.interop.imported_model import import_run
-from tests.peak_memory import peak_memory
-
-
-def adopted(name):
-    colors = torch.cartesian_prod(*[torch.tensor([0.0, 255.0])] * 3)[:7]
-    return import_run(lambda: openai.read_checkpoint(Path(name), colors), Path(f"{name}-run"), data=None)
-
-
-adopted(sys.argv[1])  # a small one: what torch loads when it is first used is not the model's
-with peak_memory() as peak:
-    imported = adopted(sys.argv[2])
-    print(sum(tensor.nbytes for tensor in imported.tensors.values()), peak())
-"""
-
-
-@pytest.mark.integration
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the peak of memory is read from /proc")
-def test_a_checkpoint_is_imported_in_a_fifth_more_memory_than_the_model(tmp_path: Path) -> None:
-    names = [str(tmp_path / "small.ckpt-1"), str(tmp_path / "model.ckpt-1")]
-    for name, sizes in zip(names, ({}, {"depth": 10, "width": 512, "heads": 8}), strict=True):
-        bundles.write(Path(name), bundles.variables(**sizes), shards=3)
-    done = subprocess.run([sys.executable, "-c", PROGRAM, *names], capture_output=True, text=True, check=True)
-    size, taken = map(int, done.stdout.split())
-    assert size > 120 * 2**20
-    assert taken < 1.2 * size

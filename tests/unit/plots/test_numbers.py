@@ -29,6 +29,11 @@ TABLES = [{"projections": each.tolist(), "explained_variance_ratio": RATIOS} for
 DISTANCES = cases.distances(["1", "2"], [[2.0, 3.0], [4.0, 5.0]], {"all positions": 9.0})
 TUNING = [{"step": step, "accuracy": step / 50, "split": "validation"} for step in (0, 10, 20)]
 TESTED = [{"step": 40, "accuracy": 0.5, "split": "test"}]
+PROBED = [
+    {"kind": "evaluation", "split": "validation", "step": step, "loss_nats": 2.0}
+    | {"probe_accuracy": 0.3 + step / 90, "probe_low": 0.2, "probe_high": 0.7}
+    for step in (0, 20)
+]
 HIGH = STUDY._replace(baselines={"raw pixels": 0.9, "raw pixels, PCA": 0.31, "chance": 0.1})
 CONFUSION = ((3, 1, 0), (0, 0, 0), (2, 0, 6))
 BINS = (CalibrationBin(3, 0.32, 0.5), CalibrationBin(9, 0.9, 0.7))
@@ -41,6 +46,7 @@ ENCODINGS = {"one-hot": one_hot_similarity(8), "continuous": continuous_similari
 
 CASES: dict[str, Callable[[], Figure]] = {
     "loss": lambda: curves.plot_loss(records(), 17, baselines={"unigram": 2.07}),
+    "loss and probes": lambda: curves.plot_loss([*records(), *PROBED], None),
     "class loss": lambda: curves.plot_loss(
         [{**each, "class_nats": 0.25} for each in records()], 5, loss_key="class_nats"
     ),

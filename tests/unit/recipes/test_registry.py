@@ -86,6 +86,7 @@ def test_a_published_recipe_of_fine_tuning_is_a_file_by_its_name() -> None:
     assert train.steps * train.batch_size == pytest.approx(100 * 1_281_167, rel=1e-3)
     assert (train.optimizer.weight_decay, train.layer_decay, recipe.model.drop_path) == (0.3, 0.75, 0.1)
     assert prepare_finetune("vit.b16", file=Path("vit.finetuning"), **scratch).recipe.data.rows == 384
+    assert prepare_finetune("igpt.tiny", file=file, **scratch).recipe.train.layer_decay == 0.75
     with pytest.raises(ValueError, match=r"finetune RUN --file mae\.finetuning"):
         registry.find("mae.finetuning")
 

@@ -104,7 +104,6 @@ def records() -> list[dict[str, Any]]:
             "loss_nats": 2.8 - step / 100,
             "seconds": step / 2,
             "peak_memory_bytes": 2**30,
-            "energy_joules": 72 * step,
         }
         for step in range(10, 101, 10)
     ]

@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from isopix.runs import series
 from isopix.runs.results import LRSearchResult, LRTrial, TrainingResult
 from isopix.runs.resume import SETTINGS, folder_of_runs
 from isopix.runs.series import check_trial, lr_grid, lr_selection, run_lr_search, trial_folder
-from isopix.runs.start import TrainingStart
+from isopix.runs.start import TrainingStart, prepare_finetune, prepare_pretrain
 from isopix.runs.training_log import RunObserver
 from isopix.storage import log
 from isopix.storage.run_folder import FOLDER_LOCK
@@ -48,8 +49,23 @@ def test_the_learning_rates_are_the_papers_after_any_first_one() -> None:
     assert lr_grid(0.02, 0.001) == (0.02, 0.01, 0.003, 0.001)
     for given in ["0.001..0.01", "0.01..0.0", "inf..1", "nan..1", "0.1", "1..0.1..0.01", "a..b"]:
         with pytest.raises(ValueError, match=f"to search are {given}; allowed: LARGEST..SMALLEST"):
-            lr_selection([f"lr=search:{given}"])
-    assert lr_selection(["lr=search", "depth=1", "optimizer.lr=0.1"])[1] is None  # the last one counts
+            lr_selection(prepare_pretrain("igpt.digits", [f"lr=search:{given}"]))
+
+
+def test_a_file_may_ask_for_a_search_and_a_word_for_a_number(tmp_path: Path) -> None:
+    file = tmp_path / "search.yaml"
+    file.write_text("train: {optimizer: {lr: search:0.03..0.01}}")
+    selection = lr_selection(prepare_pretrain("igpt.digits", file=file))
+    assert isinstance(selection, partial)
+    assert selection.keywords == {"lrs": (0.03, 0.01)}
+    start = prepare_pretrain("igpt.digits", ["lr=0.1"], file=file)
+    assert lr_selection(start) is None
+    assert start.recipe.train.optimizer.lr == 0.1
+    tuned = prepare_finetune("igpt.digits", ["learning_rate=search"], from_scratch=True)
+    assert lr_selection(tuned) is not None
+    for name in ("isotropic.study", "igpt.figure4"):
+        with pytest.raises(ValueError, match="lr=search chooses the learning rate of pretrain or finetune"):
+            isopix.reproduce(name, "lr=search", out=tmp_path / name, scale="tiny", plan=True)
 
 
 @pytest.mark.parametrize(

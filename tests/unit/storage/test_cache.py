@@ -1,13 +1,12 @@
-"""An artifact is complete or does not exist, and damage is detected; what is wrong with a folder is found."""
+"""An artifact is complete or does not exist, and damage is detected."""
 
-from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
-from isopix.storage import cache, provenance
+from isopix.storage import provenance
 from isopix.storage.atomic import MANIFEST
-from isopix.storage.cache import folder_problem, read_manifest, write_artifact
+from isopix.storage.cache import read_manifest, write_artifact
 
 
 def write(folder: Path) -> dict[str, int]:
@@ -43,16 +42,3 @@ def test_a_changed_or_missing_file_is_detected(
         assert read_manifest(tmp_path / "key")
         damage(tmp_path / "key" / name)
         assert [read_manifest(tmp_path / "key") for _ in range(2)] == [None, None]
-
-
-def test_what_does_not_work_in_a_folder_is_found_and_nothing_is_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = tmp_path / "new" / "cache"
-    assert folder_problem(folder) == ""
-    assert list(folder.iterdir()) == []
-    with monkeypatch.context() as patch:
-        patch.setattr(cache.atomic, "exclusive_lock", lambda *_: nullcontext())
-        assert folder_problem(folder).startswith("file locks do not exclude")
-    monkeypatch.setattr(cache.atomic, "replace_file", lambda path, data: path.write_bytes(b"old"))
-    assert folder_problem(folder) == "a file that was replaced has its old content"

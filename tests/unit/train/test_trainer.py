@@ -126,14 +126,12 @@ def test_images_per_second_leave_out_evaluations_and_checkpoints(
         clock[0] += 500
 
     monkeypatch.setattr(Run, "save", save)
-    monkeypatch.setattr("isopix.train.trainer.energy_counter", lambda device: lambda: 3 * clock[0])
     recipe = RECIPE.updated(log_every=3, evaluate_every=2, checkpoint_every=5, accumulate=accumulate)
     run = Run(recipe, task=Slow(recipe, clock))
     assert run.numbers("train", "images_per_second") == pytest.approx([4.0] * 4)
     assert run.numbers("train", "images") == [24, 48, 72, 96]
     assert run.numbers("train", "seconds") == pytest.approx([6, 12, 18, 24])
     assert clock[0] == 50 + 12 * 2 + 7 * 2 * 1000 + 4 * 500
-    assert run.numbers("train", "energy_joules") == pytest.approx([18, 36, 54, 72])
 
 
 def test_a_stop_is_logged_and_saved_but_not_evaluated() -> None:
