@@ -27,7 +27,7 @@ USED = {  # by command, splits whose images change the result
     "analyze ar --limit 4 --only attention_distance": {"test"},
     "sample ar -n 2 --nearest": {"test", "train"},
     "neighbors ar --split validation --layer 1 --pictures 0": {"validation"},
-    "probe ar --method ridge --num-resamples 5": set(SPLITS),
+    "probe ar --method ridge": set(SPLITS),
     "probe ar --method ridge --labels 2 --subsets 2": set(SPLITS),
 }
 
