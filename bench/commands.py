@@ -16,6 +16,7 @@ from isopix.storage import log
 ENVIRONMENT = ("device", "threads", "torch", "pillow", "python", "isopix", "images")
 SEEDS, DRAWS = range(3), range(5)  # of weights and batches, and of the labels
 ENDS = ("finetuned", "scratch")
+COMPARED = ("seeds", "draws", "num_images", "accuracies", "baseline_accuracies", "difference")
 
 
 def run_benchmark(
@@ -118,13 +119,12 @@ def baseline_nats(run: Path) -> float:
 def fine_tuning_results(folders: Sequence[Path]) -> dict[str, Any]:
     """Return the paired comparison with training from scratch, over seeds and draws of the labels."""
     groups = [[fine_tuned(each, end, draw) for each in folders for draw in DRAWS] for end in ENDS]
-    [found] = json.loads(isopix.compare(*groups[0], baseline=groups[1]).json())["comparisons"]
-    record = found | {"group": ENDS[0], "baseline": ENDS[1]}
+    record = json.loads(isopix.compare(*groups[0], baseline=groups[1]).json())
     first = groups[0][0]
     return {
         "finetuned": spread([value for row in record["accuracies"] for value in row]),
         "scratch": spread([value for row in record["baseline_accuracies"] for value in row]),
-        "comparison": record,
+        "comparison": {key: record[key] for key in COMPARED},
         "finetuning": {
             "images_seen": training_totals(first)["images_seen"],
             "labeled": environment(first)["images"]["train"],

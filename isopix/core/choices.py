@@ -22,7 +22,6 @@ Precision = Literal["fp32", "bf16"]
 FeatureKind = Literal["normed", "residual"]
 Pool = Literal["mean", "last", "max", "first", "grid2", "grid4", "flatten"]
 SplitName = Literal["train", "validation", "test"]
-Selection = Literal["validation", "cross-validation"]
 ExportFormat = Literal["isopix", "huggingface", "torch", "onnx"]
 
 MFU = 0.4  # model FLOPs utilization: what well-tuned code reaches at these widths

@@ -34,16 +34,6 @@ def resample_counts(
     return torch.zeros(num_resamples, num_images).scatter_add_(1, indices, ones)
 
 
-def percentile_interval(
-    correct: Bool[Tensor, "F B"] | Float[Tensor, "F B"], counts: ResampleCounts
-) -> tuple[Float[Tensor, " F"], Float[Tensor, " F"]]:
-    """Return the ends of the 95 % percentile interval of each row's mean, or difference of means."""
-    means = correct.to(counts) @ counts.T / counts.sum(1)
-    tail = (1 - CONFIDENCE_LEVEL) / 2
-    low, high = means.quantile(torch.tensor([tail, 1 - tail]), dim=1)
-    return low, high
-
-
 def accuracy_interval(
     correct: Bool[Tensor, "F B"], groups: Groups | None = None
 ) -> list[tuple[float, float]]:

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from isopix.core.random import generator
-from isopix.core.stats import Z_95, percentile_interval, resample_counts
+from isopix.core.stats import Z_95, mean_half_width
 from isopix.core.types import Groups, Images, ImageSequence, image_batches
 from isopix.data.dataset import ImageDataset
 from isopix.model.positions import default_pool, pooled_width, require_pool
@@ -84,7 +84,7 @@ def probe_with_baselines(
     refit = None
     if config.refit_on_validation:
         refit = refit_on_validation(best_layer, probed.result.best, method, config, device=device)
-    gain = _gain_over_best(probed, others, best_layer.test.groups, config) if others else None
+    gain = _gain_over_best(probed, others, best_layer.test.groups) if others else None
     return ProbedNetwork(probed.result, found, gain, refit)
 
 
@@ -92,15 +92,13 @@ def _gain_over_best(
     probed: EvaluatedProbe,
     baselines: Mapping[str, EvaluatedProbe],
     groups: Groups | None,
-    config: ProbeConfig,
 ) -> Gain:
     name = max(baselines, key=lambda each: baselines[each].result.best.test_accuracy)
-    own, other = (each.correct[each.result.best_index].double() for each in (probed, baselines[name]))
-    difference = own - other
-    random = generator(config.seed, "probe.bootstrap")
-    resamples = resample_counts(len(difference), config.num_resamples, random, groups)
-    low, high = percentile_interval(difference[None], resamples)
-    return Gain(name, difference.mean().item(), (low.item(), high.item()))
+    own, other = (each.correct[each.result.best_index].cpu().double() for each in (probed, baselines[name]))
+    difference = (own - other).numpy()
+    half_width = mean_half_width(difference, None if groups is None else groups.cpu().numpy()) or 0.0
+    center = float(difference.mean())
+    return Gain(name, center, (center - half_width, center + half_width))
 
 
 def shuffled_label_baseline(

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from isopix.core.choices import Count, FeatureKind, NonNegative, OfPaper, Pool, Selection, check_ranges
+from isopix.core.choices import Count, FeatureKind, NonNegative, OfPaper, Pool, check_ranges
 from isopix.core.config import config
 
 
@@ -30,8 +30,6 @@ class ProbeConfig:
     """For masked models: majority vote over this many random masks of each image (iGPT section 4.6)."""
     refit_on_validation: OfPaper[bool] = False
     """Also refit the best layer on train + validation, at the chosen setting (iGPT section 3.1)."""
-    num_resamples: Count = 1000
-    """Bootstrap samples of the interval of the gain over the best baseline."""
     seed: int = 0
     """Random seed."""
 
@@ -43,13 +41,11 @@ class ProbeConfig:
 
 @config
 class FewLabelsConfig:
-    """How few labels a probe or fine-tuning gets, and how it is selected."""
+    """How few labels a probe or fine-tuning gets."""
 
     labels: Annotated[tuple[int | str, ...], Parameter(consume_multiple=True)] = ()
     """Test error with so many labeled images per class, numbers or percentages as in 10%. Default: all."""
     subsets: OfPaper[Count] = 5
     """Number of random subsets of each number of labels."""
-    select: OfPaper[Selection] = "validation"
-    """Images to choose layer, L2 penalty and step on; cross-validation: the labeled ones, and fixed steps."""
     finetune_steps: OfPaper[NonNegative] = 0
     """Also fine-tune the run on every subset, for at most this many steps."""

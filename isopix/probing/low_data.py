@@ -6,7 +6,6 @@ from statistics import mean
 
 import torch
 
-from isopix.core.choices import Selection
 from isopix.core.progress import track
 from isopix.core.random import generator
 from isopix.core.types import Labels
@@ -14,13 +13,12 @@ from isopix.data.dataset import ImageDataset
 from isopix.data.splits import Indices, balanced_subset, count_or_fraction
 from isopix.probing.config import FewLabelsConfig, ProbeConfig
 from isopix.probing.features import FeatureSource, read_splits
-from isopix.probing.methods import L2_GRID, L2_PENALTY, L2PenalizedProbe
+from isopix.probing.methods import L2_GRID, L2PenalizedProbe
 from isopix.probing.probe import ProbeMethod, evaluate_probe
 from isopix.probing.results import FewLabels, LayerScore
-from isopix.probing.splits import FeatureSplit, FeatureSplits
+from isopix.probing.splits import FeatureSplits
 
 MIN_L2 = 1e-4
-NUM_FOLDS = 5  # or as many as a class has images
 
 
 def label_subsets(
@@ -55,30 +53,25 @@ def probe_low_data(
     device: torch.device,
 ) -> dict[str, tuple[FewLabels, ...]]:
     """Probe the features of each source on every subset; only the images of the subsets are read."""
-    by_validation = config.select == "validation"
-    if by_validation:
-        data.require_validation("a layer")
+    data.require_validation("a layer")
     assert data.train.labels is not None
     subsets = label_subsets(data.train.labels, config.labels, config.subsets, seed)
     used = torch.tensor(sorted({int(n) for each in subsets.values() for index in each for n in index}))
     read = replace(data, train=data.train.select(used))
-    read = read if by_validation else replace(read, validation=read.train)  # not used
     results = {}
     for name, source in sources.items():
         features, found = read_splits(name, source, read), list[FewLabels]()
         with track(f"fitting probes of {name}", len(subsets)) as fitted:
             for count, drawn in subsets.items():
                 indices = [torch.searchsorted(used, index) for index in drawn]
-                best = probe_subsets(
-                    features, indices, method, select=config.select, seed=seed, device=device
-                )
+                best = probe_subsets(features, indices, method, device=device)
                 few = FewLabels(
                     count,
                     num_train_images=len(indices[0]),
                     num_test_images=len(features.test),
-                    layers=tuple(dict.fromkeys(each.layer for each in best)),
+                    layer=best[0].layer,
                     errors=tuple(1 - each.test_accuracy for each in best),
-                    num_selection_images=len(data.validation) if by_validation else 0,
+                    num_selection_images=len(data.validation),
                     num_features=features.train.features.shape[2],
                 )
                 found.append(few)
@@ -88,53 +81,10 @@ def probe_low_data(
 
 
 def probe_subsets(
-    splits: FeatureSplits,
-    subsets: Sequence[Indices],
-    method: ProbeMethod,
-    *,
-    select: Selection = "validation",
-    seed: int = 0,
-    device: torch.device,
+    splits: FeatureSplits, subsets: Sequence[Indices], method: ProbeMethod, *, device: torch.device
 ) -> list[LayerScore]:
     """Return the score of a probe that is fitted to each subset of train (iGPT section 4.7)."""
-    chosen = [splits.train.select(index) for index in subsets]
-    if select == "cross-validation":
-        return [_cross_validated(splits, train, method, seed, device) for train in chosen]
-    reduced = (replace(splits, train=train) for train in chosen)
+    reduced = (replace(splits, train=splits.train.select(index)) for index in subsets)
     fitted = (evaluate_probe(each, method, ProbeConfig(), device=device) for each in reduced)
     layers = list(zip(*(each.result.layers for each in fitted), strict=True))
     return list(max(layers, key=lambda scores: mean(score.val_accuracy for score in scores)))
-
-
-def _cross_validated(
-    splits: FeatureSplits, train: FeatureSplit, method: ProbeMethod, seed: int, device: torch.device
-) -> LayerScore:
-    """Return the score at the layer and L2 penalty (of equals the largest) that cross-validation selects."""
-    if not isinstance(method, L2PenalizedProbe):
-        raise ValueError(f"cross-validation selects an L2 penalty, and method {method.kind} has none")
-    folds, grid = fold_indices(train.labels, seed), sorted(method.l2_grid, reverse=True)
-    correct = torch.zeros(len(grid), len(train.features), dtype=torch.float64)  # by penalty and layer
-    for number, l2 in enumerate(grid):
-        for fold in folds:
-            others = torch.cat([each for each in folds if each is not fold])
-            held = train.select(fold)
-            parts = replace(splits, train=train.select(others), validation=held, test=held)
-            found = evaluate_probe(parts, method.fixed({L2_PENALTY: l2}), ProbeConfig(), device=device).result
-            held_out = [each.val_accuracy for each in found.layers]
-            correct[number] += len(fold) * torch.tensor(held_out, dtype=torch.float64)
-    accuracies = correct / len(train)
-    layer = int(accuracies.amax(0).argmax())
-    best = method.fixed({L2_PENALTY: grid[int(accuracies[:, layer].argmax())]})
-    alone = replace(splits, train=train, validation=train).select_layers(layer, layer + 1)
-    return evaluate_probe(alone, best, ProbeConfig(), device=device).result.best
-
-
-def fold_indices(labels: Labels, seed: int) -> list[Indices]:
-    """Divide images into at most `NUM_FOLDS` folds at random, each class as evenly as possible."""
-    members = [torch.nonzero(labels == each)[:, 0] for each in sorted(set(labels.tolist()))]
-    count = min(NUM_FOLDS, *map(len, members))
-    if count < 2:
-        raise ValueError("cross-validation needs two labeled images of each class or more; a class has one")
-    draw = generator(seed, "folds")
-    mixed = torch.cat([each[torch.randperm(len(each), generator=draw)] for each in members])
-    return [mixed[start::count] for start in range(count)]

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import computed_field
 
-from isopix.core.choices import Number, Pool, Precision, Selection
+from isopix.core.choices import Number, Pool, Precision
 from isopix.core.text import Table, count_of, mean_and_std, percent_with_interval, signed_points
 from isopix.probing.config import ProbeConfig
 from isopix.storage.result import EnsembleAccuracy, Measurement, Result
@@ -66,7 +66,7 @@ class LayerScores:
 
 @dataclass(frozen=True)
 class Gain:
-    """Test accuracy minus the highest of any baseline, with the 95 % interval of the paired bootstrap."""
+    """Test accuracy minus the highest of any baseline, with the 95 % interval of pairs."""
 
     baseline: str
     difference: float
@@ -186,14 +186,14 @@ def baseline_title(name: str, num_features: int | None) -> str:
 class FewLabels:
     """Test errors, one for each random subset of `labels_per_class` images (a number or percentage).
 
-    `layers` are those that were selected: one by validation, one for each subset by cross-validation, none
-    for fine-tuning. `num_selection_images` counts labeled images that select and are not in the subset.
+    `layer` is the one that validation selected, None for fine-tuning. `num_selection_images` counts labeled
+    images that select and are not in the subset.
     """
 
     labels_per_class: int | str
     num_train_images: int  # in one subset
     num_test_images: int
-    layers: tuple[int, ...]
+    layer: int | None
     errors: tuple[float, ...]
     num_selection_images: int = 0
     num_features: int | None = None  # of a layer; None for fine-tuning
@@ -219,7 +219,6 @@ class LowDataResult(Result):
     data: str
     step: int
     precision: Precision
-    select: Selection
     pool: str
     method: Mapping[str, Any]
     results: Mapping[str, tuple[FewLabels, ...]]
@@ -253,7 +252,7 @@ class LowDataResult(Result):
 
 def _few_labels_title(method: str, found: Sequence[FewLabels]) -> str:
     title, first = baseline_title(method, found[0].num_features), found[0]
-    layers = [layer for each in found for layer in each.layers]
+    layers = [each.layer for each in found if each.layer is not None]
     if not layers:
         count = first.num_selection_images
         chosen = f"step chosen on {count:,} labeled validation images" if count else "fixed number of steps"

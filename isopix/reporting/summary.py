@@ -24,7 +24,7 @@ from isopix.reporting.run_record import RunRecord, grouped_settings, public, val
 from isopix.reporting.section import Panel, Section, figure_chart, join_words, percent, render
 
 # They move a score within its interval, or not at all.
-UNCOMPARED = {"seed", "num_resamples", "refit_on_validation", "concat"}
+UNCOMPARED = {"seed", "refit_on_validation", "concat"}
 
 
 def headline(runs: Mapping[str, RunRecord]) -> tuple[str, str]:

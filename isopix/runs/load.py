@@ -7,7 +7,6 @@ from logging import getLogger
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from isopix.core.config import to_dict
@@ -16,14 +15,13 @@ from isopix.core.files import read_regular
 from isopix.core.text import command_line, count_of, did_you_mean
 from isopix.core.verb import float32_default
 from isopix.data.dataset import ImageDataset
-from isopix.data.load import load_dataset
 from isopix.data.measurement import (
     majority_baseline,
     measurement_of,
     missing_class_notes,
     unknown_images_warning,
 )
-from isopix.data.sources.base import SplitName, require_known_source
+from isopix.data.sources.base import SplitName
 from isopix.data.splits import Hashes, Split
 from isopix.finetuning.classifier import FineTuneModel
 from isopix.model.heads import ClassHead
@@ -210,20 +208,6 @@ def newest_checkpoint(path: Path) -> Path:
     if last is None:
         raise ValueError(f"run folder {path} has no checkpoint; start it again with another --out")
     return last
-
-
-def training_images(loaded: LoadedRun) -> Split:
-    """Return the training images of a run, each different one once."""
-    config = loaded.recipe.data
-    if loaded.imported:
-        raise ValueError("of an imported model they are not known")
-    require_known_source(config.source)
-    data = load_dataset(config)
-    if data.fingerprint != loaded.state.data:
-        raise ValueError(f"dataset '{config.source}' has changed since the run was trained")
-    assert data.train.hashes is not None, "the cache has them"
-    first = np.unique(data.train.hashes.numpy(), return_index=True)[1]
-    return data.train.select(torch.from_numpy(np.sort(first)))
 
 
 def shipped_models() -> dict[str, Path]:

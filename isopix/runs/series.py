@@ -207,8 +207,7 @@ def prepare_low_data(
     run: RunFolder, settings: Sequence[str], config: FewLabelsConfig, images: DataConfig, num_test_images: int
 ) -> TrainingStart:
     """Prepare to fine-tune a run on subsets of the probed images and to test on all `num_test_images`."""
-    fixed = [] if config.select == "validation" else ["patience=null"]
-    words = [f"steps={config.finetune_steps}", *settings, *fixed]
+    words = [f"steps={config.finetune_steps}", *settings]
     start = prepare_finetune(str(run.path), words, options={"num_test_images": num_test_images})
     registry.require_lr({registry.LR: start.lr_origin})
     recipe = start.recipe
@@ -246,7 +245,7 @@ def finetune_low_data(
                 count,
                 num_train_images=read_environment(folder).images["train"],
                 num_test_images=tests[0]["images"],
-                layers=(),
+                layer=None,
                 errors=tuple(1 - float(each["accuracy"]) for each in tests),
                 num_selection_images=tests[0]["selection_images"],
             )
@@ -254,11 +253,9 @@ def finetune_low_data(
     return tuple(results)
 
 
-def low_data_measurement(loaded: LoadedRun, images: ImageDataset, config: FewLabelsConfig) -> Measurement:
+def low_data_measurement(loaded: LoadedRun, images: ImageDataset) -> Measurement:
     """Return the record of test errors with few labels."""
-    by_folds = "by cross-validation within the labeled images"
-    chosen = f"on {len(images.validation):,} validation images" if config.select == "validation" else by_folds
-    selection = f"layer and L2 penalty chosen {chosen}"
+    selection = f"layer and L2 penalty chosen on {len(images.validation):,} validation images"
     return replace(loaded.measure(images, "test"), selection=selection, baselines=majority_baseline(images))
 
 

@@ -1,7 +1,6 @@
 """Verdicts on claims by contrasts, whose errors are of seeds, of kinds of networks and of test images."""
 
 import math
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -9,17 +8,13 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 from scipy.optimize import brentq
-from scipy.special import fdtri, stdtr, stdtrit
+from scipy.special import fdtri, stdtrit
 
 from isopix.core.stats import CONFIDENCE_LEVEL, GroupLabels, Values, mean_standard_error
-from isopix.core.text import count_of
 from isopix.studies.inductive_bias.results import ClaimRecord, ContrastRecord, Verdict
 
 Crossed = Float[np.ndarray, "S K"]  # a value for each seed (rows) and each kind of network (columns)
 PerImage = Float[np.ndarray, " B"]  # the mean over seeds and kinds, of each test image
-
-POWER = 0.8
-MOST_SEEDS = 100  # beyond which nobody would go to decide a contrast
 
 
 class ErrorSource(NamedTuple):
@@ -38,12 +33,10 @@ class Noise(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """A mean with its sources of error; `noise` is the standard error of the interaction, in all of them."""
+    """A mean with its sources of error."""
 
     mean: float
     sources: tuple[ErrorSource, ...]
-    seeds: int
-    noise: float = 0.0
 
     @property
     def standard_error(self) -> float:
@@ -62,33 +55,6 @@ class Estimate(NamedTuple):
         if self.half_width(1 - 1e-15) <= distance:
             return 1e-15
         return 1 - float(brentq(lambda level: self.half_width(level) - distance, 0.0, 1 - 1e-15, xtol=1e-15))
-
-    def with_seeds(self, seeds: int) -> "Estimate":
-        """Return the estimate with the errors that it would have with so many seeds."""
-        fewer, found = self.seeds / seeds, list[ErrorSource]()
-        for name, error, freedom in self.sources:
-            if name == "seeds":
-                found.append(ErrorSource(name, error * math.sqrt(fewer), seeds - 1))
-            else:
-                varying = self.noise**2 if name == "kinds" else 0.0
-                lasting = max(0.0, error**2 - varying)
-                found.append(ErrorSource(name, math.sqrt(lasting + varying * fewer), freedom))
-        return self._replace(sources=tuple(found), seeds=seeds)
-
-    def power(self, effect: float) -> float:
-        """Return the probability that the interval around a true mean of `effect` lies above zero."""
-        error, margin = self.standard_error, effect - self.half_width()
-        parts = sum(each.standard_error**4 / each.freedom for each in self.sources)
-        freedom = error**4 / parts if parts else math.inf  # Satterthwaite's
-        return float(margin > 0) if error == 0 else float(stdtr(freedom, margin / error))
-
-    def needed(self, effect: float) -> str:
-        """Return what decides a true difference of `effect` with a probability of 80 %, as `9 seeds`."""
-        counts = range(self.seeds, MOST_SEEDS + 1)
-        enough = bisect_left(counts, True, key=lambda count: self.with_seeds(count).power(effect) >= POWER)
-        if enough == len(counts):
-            return "more test images, encodings or depths"
-        return count_of(counts[enough], "seed")
 
 
 def crossed_estimate(
@@ -112,15 +78,11 @@ def crossed_estimate(
         pooled = noise.variance / kinds / seeds
         if sources[0].standard_error ** 2 <= pooled * fdtri(seeds - 1, noise.freedom, CONFIDENCE_LEVEL):
             sources = [ErrorSource("seeds", math.sqrt(pooled), noise.freedom)]
-    interaction = 0.0
     if kinds > 1:
         sources.append(_kind_source(values.mean(0), encodings))
-        residual = values - values.mean(0) - values.mean(1, keepdims=True) + values.mean()
-        mean_square = float(np.square(residual).sum()) / (seeds - 1) / (kinds - 1)
-        interaction = math.sqrt(mean_square / seeds / kinds)
     if images is not None:
         sources.append(_source("images", images, groups))
-    return Estimate(float(values.mean()), tuple(sources), seeds, interaction)
+    return Estimate(float(values.mean()), tuple(sources))
 
 
 def _kind_source(means: Float[np.ndarray, " K"], encodings: Sequence[str]) -> ErrorSource:
@@ -171,21 +133,7 @@ class Contrast(NamedTuple):
             verdict = "holds"
         if self.record.regime:
             verdict = "cannot be judged"
-        needed = self._needed(adjusted_p) if verdict == "not decided" and self.record.counted else ""
-        return replace(
-            self.record, mean=mean, interval=interval, verdict=verdict, needed=needed, adjusted_p=adjusted_p
-        )
-
-    def _needed(self, adjusted_p: float) -> str:
-        """Return what would decide a difference, of `effect` or larger, with a probability of 80 %."""
-        if self.estimate is None:
-            return "needs 2 seeds or more" if self.record.values else "needs networks that are missing"
-        if self.estimate.mean + self.estimate.half_width() < 0:
-            return f"below zero, but not after Holm's correction (p = {adjusted_p:.2g})"
-        difference = max(self.record.effect, abs(self.estimate.mean))
-        if self.estimate.power(difference) >= POWER:
-            return f"{difference:.3g} {self.record.unit}".rstrip() + " would have been detected"
-        return f"needs {self.estimate.needed(difference)}"
+        return replace(self.record, mean=mean, interval=interval, verdict=verdict, adjusted_p=adjusted_p)
 
 
 def judge(claims: Sequence[tuple[str, str, str, Sequence[Contrast]]]) -> list[ClaimRecord]:
@@ -201,8 +149,7 @@ def judge(claims: Sequence[tuple[str, str, str, Sequence[Contrast]]]) -> list[Cl
         records = tuple(each.tested(next(adjusted) if each.can_refute else 1.0) for each in contrasts)
         verdicts = {each.verdict for each in records if each.counted}
         verdict: Verdict = next((each for each in ORDER if each in verdicts), "not decided")
-        needed = dict.fromkeys(each.needed for each in records if each.needed)
-        found.append(ClaimRecord(letter, text, source, verdict, tuple(needed), records))
+        found.append(ClaimRecord(letter, text, source, verdict, records))
     return found
 
 

@@ -18,54 +18,34 @@ class LabelDraw:
     subset: int
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """The test accuracy of a group against that of a baseline, a row for each seed, a column for each draw.
+class ComparisonResult(Result):
+    """The test accuracy of runs and of a baseline, a row for each seed, a column for each draw of the labels.
 
     `difference` has half-widths of 95 % intervals by source of variation: `half_width` over seeds and draws,
-    `half_width_new_images` over test images too.
+    `half_width_new_images` over test images too. `settings` are those that differ.
     """
 
-    group: str
-    baseline: str
     seeds: tuple[int, ...]
     draws: tuple[LabelDraw, ...]
     num_images: int
     accuracies: tuple[tuple[float, ...], ...]
     baseline_accuracies: tuple[tuple[float, ...], ...]
     difference: Mapping[str, float | None]
+    settings: Mapping[str, tuple[str, ...]]
     measurements: tuple[tuple[Measurement, ...], ...]
     baseline_measurements: tuple[tuple[Measurement, ...], ...]
-    notes: tuple[str, ...]
-
-    @property
-    def design(self) -> str:
-        draws = f"{count_of(len(self.seeds), 'seed')} x {count_of(len(self.draws), 'draw')} of the labels"
-        return f"paired: {draws}, the same {self.num_images:,} test images"
-
-
-class ComparisonResult(Result):
-    """Paired differences of each group of runs."""
-
-    comparisons: tuple[Comparison, ...]
 
     def tables(self) -> list[Table]:
-        columns = ["runs", "test accuracy", "baseline", "difference (95 % CI)", "on new images"]
-        rows = [
-            (
-                f"{each.group} - {each.baseline}",
-                _percent(each.accuracies),
-                _percent(each.baseline_accuracies),
-                _points(each, "half_width"),
-                _points(each, "half_width_new_images"),
-            )
-            for each in self.comparisons
-        ]
-        return [Table("Paired differences of test accuracy, in points", columns, rows)]
+        draws = f"{count_of(len(self.seeds), 'seed')} x {count_of(len(self.draws), 'draw')} of the labels"
+        caption = f"Test accuracy, paired: {draws}, the same {count_of(self.num_images, 'test image')}"
+        columns = ["runs", "baseline", "difference, points (95 % CI)", "on new images"]
+        accuracies = map(_percent, (self.accuracies, self.baseline_accuracies))
+        row = (*accuracies, self._points("half_width"), self._points("half_width_new_images"))
+        return [Table(caption, columns, [row]), *_settings_table(self.settings, ("runs", "baseline"))]
 
-    def notes(self) -> list[str]:
-        lines = [line for each in self.comparisons for line in (each.design, *each.notes)]
-        return [*lines, *super().notes()]
+    def _points(self, width: str) -> str:
+        half, center = self.difference[width], self.difference["mean"]
+        return "" if half is None or center is None else f"{100 * center:+.1f} ± {100 * half:.1f}"
 
 
 @dataclass(frozen=True)
@@ -111,11 +91,10 @@ class RunComparison(Result):
 
     def tables(self) -> list[Table]:
         columns = ["", "images", *self.runs, "difference (95 % CI)", "correct by one alone", "McNemar's p"]
-        settings = [(name, *values) for name, values in self.settings.items()]
         images = f"{count_of(self.num_images, 'test image')} of {self.data}"
         return [
             Table(images, columns, [each.row for each in self.numbers]),
-            Table("Settings that differ", ["setting", *self.runs], settings),
+            *_settings_table(self.settings, self.runs),
         ]
 
     def figures(self) -> Iterator[tuple[str, Any]]:
@@ -135,9 +114,9 @@ def _percent(accuracies: Sequence[Sequence[float]]) -> str:
     return f"{mean(value for row in accuracies for value in row):.1%}"
 
 
-def _points(comparison: Comparison, width: str) -> str:
-    half, center = comparison.difference[width], comparison.difference["mean"]
-    return "" if half is None or center is None else f"{100 * center:+.1f} ± {100 * half:.1f}"
+def _settings_table(settings: Mapping[str, Sequence[str]], names: Sequence[str]) -> list[Table]:
+    rows = [(name, *values) for name, values in settings.items()]
+    return [Table("Settings that differ", ["setting", *names], rows)] if rows else []
 
 
 DECIMALS = {"nats": 4}  # by unit; 1 for all others

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from pydantic import BeforeValidator
 
 from isopix.core.choices import NonNegative, OfPaper
-from isopix.core.text import expand_home
+from isopix.core.text import count_of, expand_home
 from isopix.core.verb import verb
 from isopix.finetuning.results import EvaluationResult
 from isopix.runs.results import LossResult
@@ -133,55 +133,51 @@ def _loss(
     )
 
 
-Groups = Annotated[
-    options.RunOrModel,
-    "Two runs; or groups: folders of runs or quoted patterns ('runs/vit-*'); run folders are one group.",
-]
+Runs = Annotated[options.RunOrModel, "Two runs; or, with --baseline, a group of fine-tuned runs."]
 Baseline = Annotated[
     tuple[options.PathLike, ...],
     BeforeValidator(lambda given: (given,) if isinstance(given, str | os.PathLike) else given),
     Parameter(consume_multiple=True),
-    "Runs to compare with. Default: those from scratch, for the fine-tuned ones of the same group.",
+    "Fine-tuned runs to compare a group with: one of each seed and labels of the group.",
 ]
 Out = Annotated[Path | None, "JSON file to write."]
 
 
 @verb()
 def compare(
-    *groups: Groups,
+    *runs: Runs,
     baseline: Baseline = (),
     data: options.OtherImages = None,
     limit: options.Limit = None,
     out: Out = None,
     device: options.DeviceLike = "auto",
 ) -> ComparisonResult | RunComparison:
-    """Compare two runs on the same test images, or groups of fine-tuned runs with a baseline.
+    """Compare two runs on the same test images, or a group of fine-tuned runs with a baseline.
 
     Of two runs: paired differences of test loss, ridge-probe accuracy and fine-tuned accuracy, whatever both
     can be measured for, on test images that neither has seen.
 
     Of groups: paired differences of test accuracy. Each run is compared with the one of the same seed, labels
     and test images. The 95 % interval covers other seeds and draws of labels; that for new images covers
-    other test images too.
+    other test images too. A folder stands for the runs in it.
 
     Example: isopix compare runs/photos igpt.tiny-cifar10 --data cifar10 --limit 1000
     """
-    from isopix.studies.comparison import compare_with, groups_of, is_run
+    from isopix.studies.comparison import compare_groups
 
     result: ComparisonResult | RunComparison
-    if len(groups) == 2 and not baseline and any(map(is_run, groups)):
-        result = _compare_pair(groups, data, limit, device)
+    if not baseline:
+        if len(runs) != 2:
+            raise ValueError(f"got {count_of(len(runs), 'run')} without a baseline; allowed: 2")
+        result = _compare_pair(runs, data, limit, device)
     else:
         if data is not None or limit is not None:
             name = "limit" if data is None else "data"
             raise ValueError(f"{name} is for two runs without a baseline")
-        if not groups:
-            raise ValueError("groups is empty; give two runs, run folders, folders of runs or patterns")
-        if not all(isinstance(each, str | os.PathLike) for each in groups):
-            raise ValueError("models are compared two at a time, without a baseline")
-        found = groups_of([os.fspath(expand_home(each)) for each in groups])
-        others = [os.fspath(expand_home(each)) for each in baseline]
-        result = ComparisonResult(comparisons=tuple(compare_with(each, others) for each in found))
+        paths = [Path(expand_home(each)) for each in runs if isinstance(each, str | os.PathLike)]
+        if not paths or len(paths) < len(runs):
+            raise ValueError("a baseline is of run folders; give one or more to compare with it")
+        result = compare_groups(paths, [Path(expand_home(each)) for each in baseline])
     return result if out is None else result.saved(out)
 
 

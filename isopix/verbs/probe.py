@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from isopix.runs.load import LoadedRun
 
 DEFAULT_PROBE, DEFAULT_FEW = ProbeConfig(), FewLabelsConfig()
-OF_ALL_LABELS = ("concat", "mask_ensemble", "refit_on_validation", "num_resamples", "seed")
+OF_ALL_LABELS = ("concat", "mask_ensemble", "refit_on_validation", "seed")
 
 
 @verb(parallel=True)
@@ -139,12 +139,11 @@ def _with_few_labels(
     method, seed = without_small_penalties(method), loaded.recipe.data.seed
     sources = loaded.feature_sources(images, config, precision)
     results = probe_low_data(sources, images, few, method, seed=seed, device=loaded.network.device)
-    measurement = low_data_measurement(loaded, images, few)
+    measurement = low_data_measurement(loaded, images)
     return LowDataResult(
         data=images.name,
         step=loaded.step,
         precision=precision,
-        select=few.select,
         pool=str(config.pool),
         method=to_dict(method),
         results=results,

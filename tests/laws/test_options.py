@@ -48,7 +48,7 @@ CALLS = {  # what all calls of a verb have
     "plan": "igpt.digits",
     "predict": "tuned",
     "pretrain": f"igpt.digits {QUICK} --limit 40",
-    "probe": "ar --limit 40 --method ridge --num-resamples 50",
+    "probe": "ar --limit 40 --method ridge",
     "reconstruct": "bert --count 4",
     "sample": "ar --count 2",
     "score": "bert --limit 8 --masks 2 --maps 1",
@@ -58,21 +58,20 @@ OWN_CALLS = {
     "finetune --refit-on-validation": f"ar {QUICK} --limit 40",
     "probe --finetune-steps": FEW_LABELS,
     "probe --labels": FEW_LABELS,
-    "probe --select": FEW_LABELS,
     "probe --subsets": FEW_LABELS,
-    "score --limit": "bert --masks 2 --against digits",
-    "probe --mask-ensemble": "bert --limit 40 --method ridge --num-resamples 5",
+    "score --limit": "bert --masks 2",
+    "probe --mask-ensemble": "bert --limit 40 --method ridge",
 }
 LIMIT = 30
 # Another value of each option, whatever the verb.
 OTHERS = f"""
---against other.npz; --colors 5; --concat 2; --count 3; --data other.npz; --devices 2xA100; --each 1;
+--colors 5; --concat 2; --count 3; --data other.npz; --devices 2xA100; --each 1;
 --features residual; --file settings.json; --finetune-steps 1; --from ar; --from-scratch; --image 1;
 --iterations 2; --labels 3; --layer 2; --limit {LIMIT}; --maps 2; --mask random:0.5; --mask-ensemble 3;
---masks 3; --method lbfgs; --mfu 0.3; --nearest; --no-start-token; --num-neighbors 2; --num-resamples 20;
+--masks 3; --method lbfgs; --mfu 0.3; --nearest; --no-start-token; --num-neighbors 2;
 --only attention_rollout; --order random; --palette palette.npz; --pictures 1; --pool flatten;
 --position 1,1; --precision bf16; --price 2; --probe-every 1; --refit-on-validation; --rows 3; --seed 5;
---select cross-validation; --size 12 12; --split train; --subset 1; --subsets 3; --temperature 0.5;
+--size 12 12; --split train; --subset 1; --subsets 3; --temperature 0.5;
 --threshold 2; --top-k 2; --top-p 0.3
 """
 # Where it runs, is written or logged to; a class token's attention; labels of tables, queries (unit tests).
@@ -81,7 +80,6 @@ NOT_TRIED = {
     "--device",
     "--logger",
     "--out",
-    "--range",
     "--renormalize",
     "--label-column",
     "--query",

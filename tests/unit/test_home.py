@@ -17,7 +17,7 @@ from tests.unit.data.refusal import refusal
 from tests.unit.pretrained.cases import CAUSAL, model
 
 REFUSED: list[Callable[[str], object]] = [
-    *(isopix.load, isopix.probe, isopix.Run, isopix.data_show, isopix.compare, isopix.load_plugin),
+    *(isopix.load, isopix.probe, isopix.Run, isopix.data_show, isopix.load_plugin),
     lambda path: isopix.pretrain("igpt.digits", f"source={path}", out=Path("x")),
     lambda path: isopix.pretrain(weights=path, out=Path("x")),
 ]

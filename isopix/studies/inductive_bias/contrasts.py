@@ -214,7 +214,7 @@ def rank_correlation(evidence: StudyEvidence, trials: Sequence[Trial]) -> Mean:
     independent = clusters if clusters >= MIN_POINTS else count
     error = math.sqrt((1 + rho**2 / 2) / (independent - 3))
     center = math.atanh(min(limit, max(-limit, -rho)))
-    estimate = Estimate(center, (ErrorSource("kinds", error, math.inf),), len(seeds))
+    estimate = Estimate(center, (ErrorSource("kinds", error, math.inf),))
     return Mean(estimate, tuple(-(coefficient([seed]) or 0.0) for seed in seeds), {})
 
 
@@ -251,5 +251,5 @@ def at_equal_loss(evidence: StudyEvidence, weights: Mapping[str, float]) -> Mean
     images = evidence.mean(architectures, evidence.reading(lambda kind: [kind], weighted)).estimate
     sources = [ErrorSource("kinds", error, freedom)]
     sources += [each for each in (images.sources if images else ()) if each.name == "images"]
-    estimate = Estimate(float(shares @ mean), tuple(sources), len(seeds))
+    estimate = Estimate(float(shares @ mean), tuple(sources))
     return Mean(estimate, tuple((accuracy @ shares).tolist()), {})

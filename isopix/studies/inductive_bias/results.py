@@ -51,7 +51,6 @@ class ContrastRecord:
     mean: float | None = None
     interval: tuple[float, float] | None = None
     verdict: Verdict = "not decided"
-    needed: str = ""
     values: tuple[float, ...] = ()
     by_kind: Mapping[str, float] = field(default_factory=dict)
     effect: float = 1.0
@@ -62,13 +61,12 @@ class ContrastRecord:
 
 @dataclass(frozen=True)
 class ClaimRecord:
-    """A claim, its verdict, what a decision needs, and its contrasts."""
+    """A claim, its verdict, and its contrasts."""
 
     letter: str
     claim: str
     source: str
     verdict: Verdict
-    needed: tuple[str, ...]
     contrasts: tuple[ContrastRecord, ...]
 
 
@@ -235,8 +233,7 @@ def _contrast_row(contrast: ContrastRecord) -> tuple[str, ...]:
         mean, interval = f"{_signed(contrast.mean)} {contrast.unit}".strip(), "one seed"
     if contrast.interval is not None:
         interval = " to ".join(map(_signed, contrast.interval))
-    hindrance = contrast.regime or contrast.needed
-    verdict = f"{contrast.verdict}: {hindrance}" if hindrance else contrast.verdict
+    verdict = f"{contrast.verdict}: {contrast.regime}" if contrast.regime else contrast.verdict
     return "", contrast.text, mean, interval, verdict if contrast.counted else "not part of the verdict"
 
 

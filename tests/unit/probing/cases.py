@@ -32,7 +32,7 @@ METHODS = (
     AdamProbe(epochs=20, patience=2, tolerance=0.01),
     AttentiveProbe(iterations=100, lr_grid=(0.01,)),
 )
-CONFIG = ProbeConfig(num_resamples=200)
+CONFIG = ProbeConfig()
 STEP = 15  # between two of the scans' 17 gray levels, in an image of 0..255
 
 

@@ -1,22 +1,21 @@
-"""Each subset is probed alone; validation or cross-validation selects, and no test label does."""
+"""Each subset is probed alone; validation selects, and no test label does."""
 
 from dataclasses import replace
 
 import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import PredefinedSplit, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from isopix.core.random import generator
 from isopix.data.splits import balanced_subset
-from isopix.probing.low_data import fold_indices, label_subsets, probe_subsets
-from isopix.probing.methods import L2_PENALTY, KnnProbe, LbfgsProbe
+from isopix.probing.low_data import label_subsets, probe_subsets
+from isopix.probing.methods import LbfgsProbe
 from isopix.probing.splits import FeatureSplit, FeatureSplits
 from tests.unit.probing.cases import CPU
 
-ONE, TWO = LbfgsProbe(l2_grid=(0.01,)), LbfgsProbe(l2_grid=(0.001, 1.0))
+ONE = LbfgsProbe(l2_grid=(0.01,))
 
 
 def cloud(count: int, number: int) -> FeatureSplit:
@@ -41,26 +40,6 @@ def test_errors_are_scikit_learns_on_each_subset() -> None:
         assert ours.test_accuracy == pytest.approx(score, abs=1 / 150)
 
 
-def test_cross_validation_selects_as_scikit_learn_does_on_the_same_folds() -> None:
-    train = SPLITS.train.select(torch.arange(30))
-    folds, fold_of = fold_indices(train.labels, seed=0), torch.zeros(30, dtype=torch.long)
-    for number, fold in enumerate(folds):
-        fold_of[fold] = number
-    accuracies = {}
-    for l2 in (1.0, 0.001):  # every fold is fitted to 24 images
-        theirs = make_pipeline(StandardScaler(), LogisticRegression(C=1 / (l2 * 24), tol=1e-8, max_iter=5000))
-        for layer, features in enumerate(train.features.double().numpy()):
-            folds_of = PredefinedSplit(fold_of.numpy())
-            predicted = cross_val_predict(theirs, features, train.labels.numpy(), cv=folds_of)
-            accuracies[layer, l2] = (torch.from_numpy(predicted) == train.labels).double().mean().item()
-    best = max(accuracies.values())
-    layer = min(layer for (layer, _), each in accuracies.items() if each == best)
-    l2 = max(l2 for (own, l2), each in accuracies.items() if each == best and own == layer)
-    for method, expected in ((TWO, (layer, l2)), (LbfgsProbe(l2_grid=(1.0, 1.0001)), (1, 1.0001))):
-        [found] = probe_subsets(SPLITS, [torch.arange(30)], method, select="cross-validation", device=CPU)
-        assert (found.layer, found.selected[L2_PENALTY]) == expected
-
-
 def test_labels_of_test_images_and_images_outside_of_the_subsets_are_not_used() -> None:
     wrong = FeatureSplit(SPLITS.test.features, (SPLITS.test.labels + 1) % 3)
     features = SPLITS.train.features.clone()
@@ -72,13 +51,6 @@ def test_labels_of_test_images_and_images_outside_of_the_subsets_are_not_used() 
     assert [each.layer for each in layers] == [each.layer for each in expected]
     changed = replace(SPLITS, train=FeatureSplit(features, SPLITS.train.labels))
     assert probe_subsets(changed, SUBSETS, ONE, device=CPU) == expected
-
-
-def test_what_cannot_be_cross_validated_is_refused() -> None:
-    with pytest.raises(ValueError, match="two labeled images of each class or more"):
-        fold_indices(torch.tensor([0, 0, 1]), seed=0)
-    with pytest.raises(ValueError, match="selects an L2 penalty, and method knn has none"):
-        probe_subsets(SPLITS, SUBSETS, KnnProbe(), select="cross-validation", device=CPU)
 
 
 def test_subsets_are_balanced_and_a_percentage_is_of_each_class_rounded_up() -> None:

@@ -40,7 +40,7 @@ def test_a_missing_folder_like_a_hub_name_is_neither(tmp_path: Path, monkeypatch
     assert refusal(isopix.load, "runs/dog") == "no folder runs/dog; did you mean runs/cats or runs/cats-2?"
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)  # cannot be imported
     finetune = partial(isopix.finetune, out="x")
-    calls = (isopix.load, isopix.Run, isopix.probe, isopix.resume, isopix.report, isopix.compare, finetune)
+    calls = (isopix.load, isopix.Run, isopix.probe, isopix.resume, isopix.report, finetune)
     for call in calls:
         assert refusal(call, "runs/cat") == "no folder runs/cat; did you mean runs/cats?"
 

@@ -12,7 +12,7 @@ from isopix.studies.inductive_bias.results import ClaimRecord, ContrastRecord
 
 
 def contrast(mean: float, error: float = 1.0, **more: Any) -> Contrast:
-    estimate = Estimate(mean, (ErrorSource("seeds", error, 1e6),), 5)
+    estimate = Estimate(mean, (ErrorSource("seeds", error, 1e6),))
     return Contrast(ContrastRecord("more", "points", values=(mean,) * 5, **more), estimate)
 
 
@@ -51,19 +51,6 @@ def test_refutations_are_corrected_by_holm() -> None:
     unjudged = [contrast(-2.5, regime="no gain")] * 4
     (first, *_) = with_verdicts([contrast(-2.5), *unjudged])[0].contrasts
     assert first.adjusted_p == pytest.approx(0.012419, abs=1e-5)
-
-
-def test_an_open_contrast_says_what_it_needs() -> None:
-    def needed(*contrasts: Contrast) -> str:
-        return with_verdicts(list(contrasts))[0].contrasts[0].needed
-
-    assert needed(contrast(1.5, effect=1.0)).startswith("needs ")
-    assert needed(contrast(0.1, error=0.5, effect=3.0)) == "3 points would have been detected"
-    assert needed(contrast(5.0)) == ""
-    below = needed(contrast(-2.1), *[contrast(1.0)] * 9)
-    assert below == "below zero, but not after Holm's correction (p = 0.36)"
-    assert needed(Contrast(ContrastRecord("more", "", values=(1.0,)), None)) == "needs 2 seeds or more"
-    assert needed(Contrast(ContrastRecord("more", ""), None)) == "needs networks that are missing"
 
 
 def drawn(
@@ -111,36 +98,12 @@ def test_noise_of_other_networks_never_hides_that_of_these() -> None:
     assert found.standard_error == pytest.approx(9 / math.sqrt(3))
 
 
-@pytest.mark.parametrize("effect", [1.5, 2.5, 4.0])
-def test_the_seeds_that_are_needed_give_the_power(effect: float) -> None:
-    """Simulated anew with as many seeds as were asked for: 80 % of the intervals lie above zero."""
-    noise = Noise(9.0, 100)
-    found = crossed_estimate(np.array([[-0.1], [0.1], [0.0]]), noise=noise)
-    words = found.needed(effect).split()
-    assert words[1:] == ["seeds"]
-    draw, decided = np.random.default_rng(2), []
-    for _ in range(500):
-        again = crossed_estimate(effect + draw.normal(0, 3.0, (int(words[0]), 1)), noise=noise)
-        decided.append(again.mean > again.half_width())
-    assert 0.75 < np.mean(decided) < 0.97
-
-
-def test_where_the_test_images_are_the_error_more_of_them_are_asked_for() -> None:
-    estimate = Estimate(0.5, (ErrorSource("seeds", 0.01, 4), ErrorSource("images", 1.0, 999)), 5)
-    assert estimate.needed(1.0) == "more test images, encodings or depths"
-
-
-def test_where_kinds_differ_no_number_of_seeds_helps() -> None:
-    estimate = Estimate(0.5, (ErrorSource("seeds", 0.1, 4), ErrorSource("kinds", 1.0, 2)), 5, 0.01)
-    assert estimate.needed(1.0) == "more test images, encodings or depths"
-
-
 def test_p_and_interval_agree() -> None:
-    estimate = Estimate(2.0, (ErrorSource("seeds", 0.5, 4), ErrorSource("images", 0.4, 900)), 5)
+    estimate = Estimate(2.0, (ErrorSource("seeds", 0.5, 4), ErrorSource("images", 0.4, 900)))
     half = estimate.half_width()
     assert estimate._replace(mean=half).p_value() == pytest.approx(0.05)
     assert estimate._replace(mean=0.0).p_value() == 1
-    assert Estimate(2.0, (ErrorSource("seeds", 0.0, 4),), 5).p_value() < 1e-12
+    assert Estimate(2.0, (ErrorSource("seeds", 0.0, 4),)).p_value() < 1e-12
 
 
 def test_depths_of_one_encoding_do_not_count_as_independent() -> None:

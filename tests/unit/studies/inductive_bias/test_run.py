@@ -69,9 +69,9 @@ def test_groups_are_means_over_the_seeds_of_an_architecture_in_order_of_appearan
 def test_pools_that_agree_share_a_mark_and_what_is_missing_has_none() -> None:
     def record(mean: float | None) -> ClaimRecord:
         shared = ("loss", "nats", 0.1, (0.05, 0.15))
-        rest = ("holds", "", (), {}, 0.02, "", True, 1.0)
+        rest = ("holds", (), {}, 0.02, "", True, 1.0)
         contrasts = [ContrastRecord(*shared, *rest), ContrastRecord("accuracy", "points", mean, None, *rest)]
-        return ClaimRecord("a", "One is more.", "figure 1", "holds", (), tuple(contrasts))
+        return ClaimRecord("a", "One is more.", "figure 1", "holds", tuple(contrasts))
 
     rows = claim_rows({"mean": [record(4.0)], "grid4": [record(None)]})
     (loss,), (points,) = rows.values()

@@ -64,8 +64,8 @@ class FakeVerbs:
         for place, method in enumerate(("trained", "untrained", "raw pixels", "fine-tuned"), start=1):
             means = {count: place / 10 + count / 1000 for count in options["labels"]}
             errors = {count: (mean - 0.01, mean, mean + 0.01) for count, mean in means.items()}
-            results[method] = tuple(FewLabels(count, 9, 9, (), each) for count, each in errors.items())
-        shared: Any = {"data": "digits", "step": 9, "precision": "fp32", "select": "validation"}
+            results[method] = tuple(FewLabels(count, 9, 9, None, each) for count, each in errors.items())
+        shared: Any = {"data": "digits", "step": 9, "precision": "fp32"}
         return LowDataResult(call=call("probe"), pool="mean", method={}, results=results, **shared)
 
     def _run(self, out: Path, settings: Sequence[str]) -> Path:
