@@ -49,7 +49,7 @@ REPLACED = [
 def run(out: Path) -> None:
     work = out.resolve() / "work"
     work.mkdir(parents=True)
-    np.save(work / "clusters.npy", np.arange(18).reshape(6, 3) / 8.5 - 1)
+    np.save(work / "kmeans_centers.npy", np.arange(18).reshape(6, 3) / 8.5 - 1)
     golden: dict[str, Any] = {}
     for command in COMMANDS.read_text().splitlines():
         before = _state(work)

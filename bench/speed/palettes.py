@@ -136,7 +136,7 @@ def measure_fit(size: PaletteSize, watch: Stopwatch) -> Measured:
     errors: dict[str, float] = {}
 
     def fit() -> Float[Tensor, "K 3"]:
-        return kmeans.fit_palette(images, size.colors).colors
+        return kmeans.fit_palette(images, size.colors)
 
     def cluster() -> Float[Tensor, "K 3"]:
         from sklearn.cluster import KMeans  # noqa: PLC0415  its import takes a second
@@ -161,7 +161,7 @@ def measure_fit(size: PaletteSize, watch: Stopwatch) -> Measured:
 
 def color_rmse(colors: Float[Tensor, "K 3"], images: Images) -> float:
     """Return the quantization error of a palette on images, in levels."""
-    return quantization_error(Palette(colors.float().clamp(0, 255), Grid(1, 1)), images)[0].rmse
+    return quantization_error(Palette(colors.float().clamp(0, 255), Grid(1, 1)), images).rmse
 
 
 def require_equal_error(ours: float, theirs: float) -> str:

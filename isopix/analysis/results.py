@@ -1,7 +1,7 @@
 """Results of `isopix analyze`, `isopix score` and `isopix neighbors`."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from isopix.core.choices import Precision, SplitName
@@ -14,10 +14,7 @@ SCORES = {
     "masked_loss": "masked loss, nats per code",
     "bits_per_dim": "model, bits per dim",
     "png_bits_per_dim": "PNG, bits per dim",
-    "webp_bits_per_dim": "WebP lossless, bits per dim",
     "bits_minus_png": "model minus PNG, bits per dim",
-    "unigram_nats_per_code": "unigram, nats per code",
-    "unigram_bits_per_dim": "unigram, bits per dim",
 }
 
 
@@ -34,28 +31,16 @@ class ScoreSummary:
         return f"{self.mean:.4f}" + ("" if self.standard_error is None else f" ± {self.standard_error:.4f}")
 
 
-@dataclass(frozen=True)
-class AUROC:
-    """The probability that an image of the second set scores higher (ties: half), and its 95 % interval."""
-
-    auroc: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        return f"{self.auroc:.3f} ({self.low:.3f} to {self.high:.3f})"
-
-
-@dataclass(frozen=True)
-class ScoredImages:
+class ScoreResult(Result):
     """The scores of the images of a split: a summary of each by name, and the least likely images.
 
     Not in the record, in the order of the images: `scores`, `names` (empty where unknown), and `labels`.
     """
 
+    step: int
+    precision: Precision
     data: str
     split: SplitName
-    measurement: Measurement
     summary: Mapping[str, ScoreSummary]
     least_likely: tuple[tuple[str, Mapping[str, float]], ...]
     scores: Unsaved[Mapping[str, Any]] = unsaved()
@@ -64,28 +49,24 @@ class ScoredImages:
     labels: Unsaved[Sequence[str]] = unsaved()
     images: Unsaved[Any] = unsaved()
 
-
-class ScoreResult(Result):
-    """Scores of images and of those `against` them, with the AUROC of each score between the two."""
-
-    step: int
-    precision: Precision
-    images: ScoredImages
-    against: ScoredImages | None = None
-    auroc: Mapping[str, AUROC] = field(default_factory=dict)
-
     @property
     def caption(self) -> str:
         return "Images with their surprise maps: nats per pixel, brighter for less likely, all on one scale."
 
     def tables(self) -> list[Table]:
-        both = [self.images, *([] if self.against is None else [self.against])]
-        tables = [table for each in both for table in _score_tables(each)]
-        if self.against is not None:
-            title = f"Probability that an image of {self.against.data} has a higher score than one of"
-            rows = [(SCORES[name], str(each)) for name, each in self.auroc.items()]
-            tables.append(Table(f"{title} {self.images.data}", ("score", "AUROC (95 % CI)"), rows))
-        return tables
+        summary = []
+        for name, each in self.summary.items():
+            spread = "" if each.standard_deviation is None else f"{each.standard_deviation:.4f}"
+            summary.append((SCORES[name], str(each), spread))
+        assert self.measurement is not None, "scores have one"
+        names = list(self.least_likely[0][1])
+        title = "Images with the highest loss" if "masked_loss" in names else "Least likely images"
+        rows = [(image, *(f"{scores[name]:.4f}" for name in names)) for image, scores in self.least_likely]
+        columns = ("image", *(SCORES[name].removeprefix("model, ") for name in names))
+        return [
+            Table(self.measurement.line, ("score", "mean ± standard error", "standard deviation"), summary),
+            Table(f"{title} of {self.data}", columns, rows),
+        ]
 
 
 @dataclass(frozen=True)
@@ -195,19 +176,6 @@ class NeighborsResult(Result):
             Table(title, ("keep", "duplicate", difference), copies),
             Table("Outliers", ("image", "nearest image", distance, "flags"), farthest),
         ]
-
-
-def _score_tables(scored: ScoredImages) -> Iterator[Table]:
-    summary = []
-    for name, each in scored.summary.items():
-        spread = "" if each.standard_deviation is None else f"{each.standard_deviation:.4f}"
-        summary.append((SCORES[name], str(each), spread))
-    yield Table(scored.measurement.line, ("score", "mean ± standard error", "standard deviation"), summary)
-    names = list(scored.least_likely[0][1])
-    title = "Images with the highest loss" if "masked_loss" in names else "Least likely images"
-    rows = [(image, *(f"{scores[name]:.4f}" for name in names)) for image, scores in scored.least_likely]
-    columns = ("image", *(SCORES[name].removeprefix("model, ") for name in names))
-    yield Table(f"{title} of {scored.data}", columns, rows)
 
 
 class AnalysisResult(Result):

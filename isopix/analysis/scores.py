@@ -1,4 +1,4 @@
-"""Scores of single images by a model, lossless files and code frequencies, and the AUROC between two sets.
+"""Scores of single images by a model and by lossless files.
 
 A code of a palette stands for all colors of its cell. With a uniform distribution over these, the model of
 codes is one of 24-bit images x: -log2 p(x) = sum over codes of -log2 p(code) + log2(colors of the cell), the
@@ -9,33 +9,26 @@ import math
 from collections import defaultdict
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from einops import rearrange
-from jaxtyping import Float, Int
-from PIL import Image, features
-from scipy.optimize import brentq
-from scipy.special import ndtri
+from jaxtyping import Float
+from PIL import Image
 from torch import Tensor
 
-from isopix.analysis.results import AUROC, SCORES, ScoreSummary
+from isopix.analysis.results import ScoreSummary
 from isopix.codecs.base import Codec
 from isopix.core.device import Precision, autocast, eval_batch_size
 from isopix.core.progress import track
 from isopix.core.random import generator
-from isopix.core.stats import CONFIDENCE_LEVEL, ResampleCounts, mean_standard_error, resample_counts
+from isopix.core.stats import mean_standard_error
 from isopix.core.types import Codes, Groups, Images, ImageSequence, image_batches
-from isopix.data.splits import Split
-from isopix.model.heads import HeadSpec
 from isopix.objectives.base import PretrainModel, TrainingBatch
-from isopix.objectives.baselines import FILE_OPTIONS, Unigram, code_map, lossless_file
-from isopix.train.evaluator import TRAINING_IMAGES, code_batches
+from isopix.objectives.baselines import code_map, lossless_file
 
 MAX_LOGITS = 2**26  # computed at a time
 
 PerImage = Float[Tensor, " B"]
 CodeValues = Float[Tensor, "B N Q"]
-Frequencies = Float[Tensor, "C K"]
 
 
 class ScoreConfig(NamedTuple):
@@ -119,45 +112,18 @@ def _nats_in_loss(model: PretrainModel, batch: TrainingBatch) -> CodeValues:
     return nats * loss_mask.cpu()
 
 
-def file_bits_per_dim(images: Images) -> dict[str, PerImage]:
-    """Return bits per pixel and channel of each image as a file, headers included, by FILE_OPTIONS."""
+def png_bits_per_dim(images: Images) -> PerImage:
+    """Return bits per pixel and channel of each image as a PNG file, headers included."""
     pixels = rearrange(images.cpu(), "b c h w -> b h w c").numpy()
-    sizes = {
-        name: [8 * len(lossless_file(Image.fromarray(each), name)) for each in pixels]
-        for name in FILE_OPTIONS
-        if name != "WEBP" or features.check("webp")
-    }
-    return {name: torch.tensor(bits, dtype=torch.float64) / pixels[0].size for name, bits in sizes.items()}
+    bits = [8 * len(lossless_file(Image.fromarray(each), "PNG")) for each in pixels]
+    return torch.tensor(bits, dtype=torch.float64) / pixels[0].size
 
 
-def code_frequencies(model: PretrainModel, head: HeadSpec, train: Split, seed: int) -> Frequencies:
-    """Return code frequencies in training images by channel, of a head with probabilities."""
-    unigram = Unigram(model.network.codec, head)
-    for batch in code_batches(model, train.sample(TRAINING_IMAGES), seed):
-        unigram.fit(batch)
-    return unigram.frequencies
-
-
-def frequency_nats(codec: Codec, frequencies: Frequencies, codes: Codes) -> CodeValues:
-    """Return -ln p of each code if all were independent; the channels of a point are adjacent."""
-    channels = torch.arange(codec.num_codes) % len(frequencies)
-    return -frequencies[channels, codes].log()
-
-
-RESAMPLES_AT_A_TIME = 50  # for memory: of 100,000 images 40 MB
-
-ManyGroups = Int[Tensor, " _"] | None
-Values = Float[np.ndarray, " _"]
 Scores = dict[str, PerImage]  # by the names of SCORES
 
 
 def score_images(
-    model: PretrainModel,
-    images: ImageSequence,
-    config: ScoreConfig,
-    *,
-    frequencies: Frequencies | None = None,
-    files: bool = True,
+    model: PretrainModel, images: ImageSequence, config: ScoreConfig, *, files: bool = True
 ) -> Scores:
     """Return the scores of each image, as lossless `files` too; higher is less likely, or harder to compress.
 
@@ -170,27 +136,20 @@ def score_images(
     most = MAX_LOGITS // (codec.grid.positions * codec.num_codes * codec.vocab_size)
     size = max(1, min(eval_batch_size(codec.grid.positions, model.network.device), most))
     parts, done = defaultdict[str, list[PerImage]](list), 0
-
-    def add(name: str, codes: Codes, nats: CodeValues, per_image: PerImage) -> None:
-        parts[f"{name}nats_per_code" if probable or name else "masked_loss"].append(per_image)
-        if values is not None:
-            parts[f"{name}bits_per_dim"].append(bits_per_dim(codec, codes, nats, values))
-
     with track("scoring images", len(images)) as count:
         for batch in image_batches(images, size):
             found = code_nats(model, batch.to(model.network.device), config)
-            add("", found.codes, found.nats, found.per_image)
-            if frequencies is not None:
-                nats = frequency_nats(codec, frequencies, found.codes)
-                add("unigram_", found.codes, nats, nats.mean((1, 2)))
-            for kind, bits in file_bits_per_dim(batch).items() if files else ():
-                parts[f"{kind.lower()}_bits_per_dim"].append(bits)
+            parts["nats_per_code" if probable else "masked_loss"].append(found.per_image)
+            if values is not None:
+                parts["bits_per_dim"].append(bits_per_dim(codec, found.codes, found.nats, values))
+            if files:
+                parts["png_bits_per_dim"].append(png_bits_per_dim(batch))
             done += len(batch)
             count(done)
     scores = {each: torch.cat(part) for each, part in parts.items()}
-    if files and "bits_per_dim" in scores:
+    if files and values is not None:
         scores["bits_minus_png"] = scores["bits_per_dim"] - scores["png_bits_per_dim"]
-    return {each: scores[each] for each in SCORES if each in scores}
+    return scores
 
 
 def summarize(values: PerImage, groups: Groups | None = None) -> ScoreSummary:
@@ -199,65 +158,3 @@ def summarize(values: PerImage, groups: Groups | None = None) -> ScoreSummary:
     error = mean_standard_error(values.numpy(), None if groups is None else groups.numpy())
     deviation = float(values.std()) if count > 1 else None
     return ScoreSummary(count, float(values.mean()), deviation, error and error[0])
-
-
-def auroc(
-    first: Values,
-    second: Values,
-    *,
-    groups: tuple[ManyGroups, ManyGroups] = (None, None),
-    num_resamples: int = 1000,
-    seed: int = 0,
-) -> AUROC:
-    """Return the AUROC with its percentile interval over resamples of the images, or groups, of each set.
-
-    Where the scores separate the sets completely, as all resamples do, the interval is Newcombe's.
-    """
-    from sklearn.metrics import roc_auc_score  # noqa: PLC0415
-
-    labels = np.repeat([0, 1], [len(first), len(second)])
-    value = float(roc_auc_score(labels, np.concatenate([first, second])))
-    pairs = list(zip((first, second), groups, strict=True))
-    if value in (0, 1):
-        sizes = (len(values) if own is None else len(set(own.tolist())) for values, own in pairs)
-        bound = _separated_bound(*sizes)
-        return AUROC(1.0, bound, 1.0) if value else AUROC(0.0, 0.0, 1 - bound)
-    draws, found = [generator(seed, "auroc", each) for each in (0, 1)], []
-    for start in range(0, num_resamples, RESAMPLES_AT_A_TIME):
-        count = min(RESAMPLES_AT_A_TIME, num_resamples - start)
-        counts = (
-            resample_counts(len(values), count, draw, own)
-            for (values, own), draw in zip(pairs, draws, strict=True)
-        )
-        found.append(_weighted(first, second, *counts))
-    tail = (1 - CONFIDENCE_LEVEL) / 2
-    low, high = np.quantile(np.concatenate(found), [tail, 1 - tail])
-    return AUROC(value, float(low), float(high))
-
-
-def _separated_bound(first: int, second: int) -> float:
-    """Return the lower limit of the 95 % interval of an AUROC of 1 of so many images in each set.
-
-    Newcombe, "Confidence intervals for an effect size measure based on the Mann-Whitney statistic", part 2,
-    2006, method 5: the A at which 1 - A is z standard errors, with the variance A (1 - A) (1 + k ((1 - A) /
-    (2 - A) + A / (1 + A))) / (m n), k = (m + n) / 2 - 1.
-    """
-    squared_z = ndtri((1 + CONFIDENCE_LEVEL) / 2) ** 2
-
-    def excess(area: float) -> float:
-        others = ((first + second) / 2 - 1) * ((1 - area) / (2 - area) + area / (1 + area))
-        return float(1 - area - squared_z * area * (1 + others) / (first * second))
-
-    return float(brentq(excess, 0, 1))
-
-
-def _weighted(first: Values, second: Values, counts: ResampleCounts, others: Float[Tensor, "R _"]) -> Values:
-    """Return the AUROC of each resample, from its counts of the images of each set at every value."""
-    distinct, place = np.unique(np.concatenate([first, second]), return_inverse=True)
-    totals = []
-    for weights, index in ((counts, place[: len(first)]), (others, place[len(first) :])):
-        summed = torch.zeros(len(weights), len(distinct), dtype=torch.float64)
-        totals.append(summed.index_add_(1, torch.from_numpy(index), weights.double()))
-    below = totals[0].cumsum(1) - totals[0] / 2
-    pairs = totals[0].sum(1) * totals[1].sum(1)
-    return ((below * totals[1]).sum(1) / pairs).numpy()

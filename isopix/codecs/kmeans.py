@@ -53,10 +53,8 @@ def count_colors(images: ImageSequence) -> ColorHistogram:
     return ColorHistogram(colors, counts[found])
 
 
-def quantization_error(
-    palette: Palette, images: ImageSequence | ColorHistogram
-) -> tuple[SplitError, Int[Tensor, " K"]]:
-    """Return the error on images, at least one, or their histogram, and the number of pixels of each color.
+def quantization_error(palette: Palette, images: ImageSequence | ColorHistogram) -> SplitError:
+    """Return the error on images, at least one, or their histogram.
 
     The error is over all decoded pixels and channels. Fewer than RARE_FRACTION of them use a rare color.
     """
@@ -67,7 +65,7 @@ def quantization_error(
     rmse = math.sqrt(int((errors * histogram.counts).sum()) / (3 * pixels))
     psnr = 20 * math.log10(255 / rmse) if rmse else None
     rare = int((counts < RARE_FRACTION * pixels).sum()) - unused
-    return SplitError(pixels, rmse, psnr, unused, rare), counts
+    return SplitError(pixels, rmse, psnr, unused, rare)
 
 
 def assign_codes(palette: Palette, histogram: ColorHistogram) -> tuple[Int[Tensor, " n"], Int[Tensor, " n"]]:
@@ -79,20 +77,9 @@ def assign_codes(palette: Palette, histogram: ColorHistogram) -> tuple[Int[Tenso
     return codes.flatten().cpu(), errors.flatten().long().cpu()
 
 
-@dataclass(frozen=True)
-class PaletteFit:
-    """A palette and its error on the images that it was fitted to."""
-
-    colors: Float[Tensor, "K 3"]  # whole levels of 0..255, from dark to light
-    iterations: int  # of k-means, on bins and on all colors; 0 if every distinct color is in the palette
-    error: SplitError
-    counts: Int[Tensor, " K"]  # pixels of each color
-
-
-def fit_palette(
-    images: ImageSequence | ColorHistogram, num_colors: int = 512, *, seed: int = 0
-) -> PaletteFit:
-    """Return the colors of least squared error that k-means (Lloyd, k-means++) finds, in whole levels.
+def fit_palette(images: ImageSequence | ColorHistogram, num_colors: int = 512, *, seed: int = 0) -> Centers:
+    """Return the colors of least squared error that k-means (Lloyd, k-means++) finds, in whole levels of
+    0..255, from dark to light.
 
     Images with fewer distinct colors give just these. Many are first averaged in bins, which become finer.
     Images in any order give the same.
@@ -101,11 +88,10 @@ def fit_palette(
     histogram = images if isinstance(images, ColorHistogram) else count_colors(images)
     num_colors = min(num_colors, len(histogram.counts))
     if num_colors == len(histogram.counts):
-        centers, iterations = histogram.colors, 0
+        centers = histogram.colors
     else:
-        centers, iterations = _cluster(histogram, num_colors, seed)
-    colors = _by_lightness(_fill(torch.unique(centers, dim=0), histogram, num_colors)).float()
-    return PaletteFit(colors, iterations, *quantization_error(Palette(colors, PIXEL), histogram))
+        centers = _cluster(histogram, num_colors, seed)
+    return _by_lightness(_fill(torch.unique(centers, dim=0), histogram, num_colors)).float()
 
 
 class _Cloud(NamedTuple):
@@ -119,17 +105,15 @@ class _Cloud(NamedTuple):
             yield (channel * self.counts).round_()
 
 
-def _cluster(histogram: ColorHistogram, num_colors: int, seed: int) -> tuple[UInt8[Tensor, "K 3"], int]:
+def _cluster(histogram: ColorHistogram, num_colors: int, seed: int) -> UInt8[Tensor, "K 3"]:
     reuse_freed_memory()
     *coarse, exact = _clouds(histogram, POINTS_PER_COLOR * num_colors)
     limits = [MAX_STEPS] * len(coarse) + [MAX_LAST_STEPS if coarse else MAX_EXACT_STEPS]
-    total = 0
     with track(f"k-means of {len(exact.counts):,} colors", None):
         centers = _seed_centers((*coarse, exact)[0], num_colors, seed)
         for cloud, limit in zip((*coarse, exact), limits, strict=True):
-            centers, steps = _lloyd(cloud, centers, limit)
-            total += steps
-    return centers.round().to(torch.uint8), total
+            centers = _lloyd(cloud, centers, limit)
+    return centers.round().to(torch.uint8)
 
 
 def _clouds(histogram: ColorHistogram, at_least: int) -> list[_Cloud]:
@@ -156,8 +140,8 @@ def _seed_centers(cloud: _Cloud, num_colors: int, seed: int) -> Centers:
     return torch.from_numpy(centers)
 
 
-def _lloyd(cloud: _Cloud, centers: Centers, max_steps: int) -> tuple[Centers, int]:
-    """Return the centers after over-relaxed Lloyd steps, of which fewer are needed, and their number."""
+def _lloyd(cloud: _Cloud, centers: Centers, max_steps: int) -> Centers:
+    """Return the centers after over-relaxed Lloyd steps, of which fewer are needed."""
     moving = MovingCenters(cloud.points)
     squares = (channel.double().square() @ cloud.counts for channel in cloud.points.unbind(1))
     total = float(sum(squares))
@@ -170,7 +154,7 @@ def _lloyd(cloud: _Cloud, centers: Centers, max_steps: int) -> tuple[Centers, in
         error = total - float((counts * means.square()).sum())
         steps += 1
         if steps == max_steps or error > (1 - MIN_DECREASE) * last:
-            return means, steps
+            return means
         centers, last = (means + OVERSHOOT * (means - centers)).clamp(0, 255), error
 
 

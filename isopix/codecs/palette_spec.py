@@ -1,4 +1,4 @@
-"""Settings of the palette codec, and palette files: isopix's `.npz`, and arrays of a stated value range."""
+"""Settings of the palette codec, and palette files: isopix's `.npz`, arrays of bytes, and OpenAI's."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -7,8 +7,7 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
-from numpy.typing import NDArray
+from jaxtyping import Float
 from torch import Tensor
 
 from isopix.codecs import kmeans, nearest_color
@@ -16,31 +15,28 @@ from isopix.codecs.base import Codec, CodecSpec
 from isopix.codecs.palette import COLOR_TENSOR, Palette
 from isopix.core.choices import Range
 from isopix.core.registry import register
-from isopix.core.text import command_line, naming
+from isopix.core.text import naming
 from isopix.core.types import Grid, ImageSequence
 from isopix.storage.arrays import Arrays, npz_bytes, read_arrays
 from isopix.storage.atomic import replace_file
 from isopix.storage.provenance import sha256_of
 
-ValueRange = tuple[float, float]
-
-BYTE_RANGE: ValueRange = (0.0, 255.0)
 # kmeans_centers.npy, as OpenAI's code reads it: the order of its 512 colors is that of the released weights.
 # The hash is of a published copy of that name; it has not been compared with OpenAI's own file.
 OPENAI_SHA256 = "c614a3d27f02fd6cf02fbbaf9f02e2431fa202726f3e44750658a85eb226bebd"
 OPENAI_FINGERPRINT = "026b91257064536ca8264340d1615891f901d8caa9c1e2f7c8372e216f264b84"  # of its Palette
-OPENAI_RANGE: ValueRange = (-1.0, 1.0)
-OPENAI_NAME = "kmeans_centers.npy"  # of palettes that image-gpt writes
+OPENAI_NAME = "kmeans_centers.npy"  # of palettes that image-gpt writes, with colors in [-1, 1]
 
 
 @dataclass(frozen=True)
 class PaletteFile:
-    """Colors, their source and, if known, how many pixels of the source use each, and k-means' iterations."""
+    """Colors and their source. Raises ValueError for colors outside of 0..255."""
 
     colors: Float[Tensor, "K 3"]  # levels of 0..255
     source: str
-    counts: Int[Tensor, " K"] | None = None
-    iterations: int | None = None
+
+    def __post_init__(self) -> None:
+        Palette(self.colors, Grid(1, 1))  # raises ValueError
 
     @property
     def fingerprint(self) -> str:
@@ -52,12 +48,9 @@ def write_palette(path: Path, palette: PaletteFile) -> None:
     check_palette_path(path)
     arrays: dict[str, Any] = {
         "colors": palette.colors.numpy(),
-        "range": np.array(BYTE_RANGE),
         "source": np.array(palette.source),
         "fingerprint": np.array(palette.fingerprint),
     }
-    if palette.counts is not None:
-        arrays["counts"] = palette.counts.numpy()
     path.parent.mkdir(parents=True, exist_ok=True)
     replace_file(path, npz_bytes(arrays))
 
@@ -68,50 +61,28 @@ def check_palette_path(path: Path) -> None:
         raise ValueError(f"palette file {path} does not end in .npz")
 
 
-def read_palette(path: Path, value_range: ValueRange | None = None) -> PaletteFile:
-    """Read isopix's `.npz`, or any array [K 3]; `value_range` of OpenAI's file need not be stated."""
+def read_palette(path: Path) -> PaletteFile:
+    """Read isopix's `.npz`, an array [K 3] of bytes, or OpenAI's kmeans_centers.npy."""
     arrays = read_arrays(path)
     with naming(str(path)):
-        return _own(arrays, value_range) if "fingerprint" in arrays else _foreign(path, arrays, value_range)
+        if "fingerprint" not in arrays:
+            return _foreign(path, arrays)
+        palette = PaletteFile(torch.from_numpy(arrays["colors"]), str(arrays["source"]))
+        if str(arrays["fingerprint"]) != palette.fingerprint:
+            raise ValueError("its colors do not match its hash; the file has been changed")
+        return palette
 
 
-def _own(arrays: Arrays, value_range: ValueRange | None) -> PaletteFile:
-    low, high = map(float, arrays["range"])
-    if value_range not in (None, (low, high)):
-        raise ValueError(f"it states its value range, {low:g} to {high:g}")
-    counts = torch.from_numpy(arrays["counts"].astype(np.int64)) if "counts" in arrays else None
-    palette = PaletteFile(_levels(arrays["colors"], (low, high)), str(arrays["source"]), counts)
-    if str(arrays["fingerprint"]) != palette.fingerprint:
-        raise ValueError("its colors do not match its hash; the file has been changed")
-    return palette
-
-
-def _foreign(path: Path, arrays: Arrays, value_range: ValueRange | None) -> PaletteFile:
+def _foreign(path: Path, arrays: Arrays) -> PaletteFile:
     tables = [array for array in arrays.values() if array.ndim == 2 and array.shape[1] == 3]
-    if len(tables) != 1 or tables[0].dtype.kind not in "iuf" or not len(tables[0]):
+    is_published = sha256_of(path) == OPENAI_SHA256
+    is_scaled = is_published or path.name == OPENAI_NAME
+    if len(tables) != 1 or not len(tables[0]) or not (is_scaled or tables[0].dtype == np.uint8):
         found = ", ".join(f"{array.dtype} {list(array.shape)}" for array in arrays.values()) or "nothing"
-        raise ValueError(f"it has {found}; allowed: one array of numbers [colors 3]")
-    [values] = tables
-    if sha256_of(path) == OPENAI_SHA256:
-        source = "kmeans_centers.npy, matches a published copy of OpenAI's palette"
-        return PaletteFile(_levels(values, value_range or OPENAI_RANGE), source)
-    if value_range is None and path.name == OPENAI_NAME and values.min() < 0:
-        value_range = OPENAI_RANGE
-    if value_range is None and values.dtype == np.uint8:
-        value_range = BYTE_RANGE
-    if value_range is None:
-        found = f"its values range from {values.min():g} to {values.max():g}"
-        example = command_line("palette", path, "--range", "-1", "1", "--out", "palette.npz")
-        raise ValueError(f"{found}; state the range of black to white (-1 1, or 0 1, or 0 255): {example}")
-    return PaletteFile(_levels(values, value_range), path.name)
-
-
-def _levels(values: NDArray[Any], value_range: ValueRange) -> Float[Tensor, "K 3"]:
-    (low, high), least, most = value_range, values.min(), values.max()
-    if not (low < high and least >= low and most <= high):  # also true of NaN
-        stated = f"{low:g} to {high:g}, of black to white"
-        raise ValueError(f"its values range from {least:g} to {most:g}, outside the range {stated}")
-    return torch.from_numpy((values.astype(np.float64) - low) / (high - low) * 255).float()
+        raise ValueError(f"it has {found}; allowed: one array of uint8 [colors 3], or OpenAI's {OPENAI_NAME}")
+    levels = tables[0].astype(np.float64)
+    source = f"{OPENAI_NAME}, matches a published copy of OpenAI's palette" if is_published else path.name
+    return PaletteFile(torch.from_numpy((levels + 1) * 127.5 if is_scaled else levels).float(), source)
 
 
 @register("palette")
@@ -141,7 +112,7 @@ class PaletteSpec(CodecSpec):
     def fit(self, images: ImageSequence, grid: Grid, seed: int) -> Palette:
         if self.palette_file is not None:
             return self.build(grid, read_palette(Path(self.palette_file)).colors)
-        palette = Palette(kmeans.fit_palette(images, self.num_colors, seed=seed).colors, grid)
+        palette = Palette(kmeans.fit_palette(images, self.num_colors, seed=seed), grid)
         if palette.vocab_size == 1:
             raise ValueError("all pixels of the training images have one color; a palette needs two")
         return palette

@@ -29,14 +29,12 @@ class SplitError:
 
 
 class PaletteResult(Result):
-    """A palette in levels of 0..255, the pixels of each color if known, and errors on splits of `data`."""
+    """A palette in levels of 0..255, and errors on splits of `data`."""
 
     num_colors: int
     source: str
     fingerprint: str
     rgb: tuple[tuple[float, ...], ...]
-    counts: tuple[int, ...] | None
-    iterations: int | None = None
     data: str | None = None
     splits: Mapping[SplitName, SplitError]
 

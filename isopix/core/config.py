@@ -190,6 +190,8 @@ def meanings(settings: object) -> dict[str, str]:
     assert dataclasses.is_dataclass(settings), settings
     cls: type = type(settings)
     first = " ".join((inspect.getdoc(cls) or "").partition("\n\n")[0].split())
+    if first.startswith(f"{cls.__name__}("):  # of a class without a docstring, by `dataclass`
+        first = ""
     found: dict[str, str] = {"kind": first} if isinstance(settings, Part) else {}
     for item in dataclasses.fields(settings):
         value = getattr(settings, item.name)

@@ -17,7 +17,7 @@ FONT_SIZE, SMALL = 15, 12
 TOP = MARGIN + FONT_SIZE + 2 * GAP
 BACKGROUND, TEXT, MUTED = (255, 255, 255), (0x22, 0x25, 0x2A), (0x5A, 0x60, 0x68)
 MAX_BINS = 40
-WIDE_RANGE = 10  # of the largest to the smallest size, from which the axis is logarithmic
+WIDE_RANGE = 10  # of the largest to the smallest size, from which the axes are logarithmic
 
 
 class SheetLine(NamedTuple):
@@ -39,7 +39,7 @@ def plot_contact_sheet(title: str, lines: Sequence[SheetLine]) -> Image.Image:
     for line, count in zip(lines, rows, strict=True):
         middle, label_width = top + CELL // 2, LABEL_WIDTH - 2 * GAP
         place = (MARGIN, middle - FONT_SIZE - 2)
-        write_text(draw, place, line.title, label_width, size=FONT_SIZE, color=TEXT)
+        write_text(draw, place, line.title, label_width, size=FONT_SIZE, color=TEXT, keep="end")
         write_text(draw, (MARGIN, middle + 4), line.note, label_width, size=SMALL, color=MUTED)
         for i, picture in enumerate(line.pictures):
             corner = (left + i % COLUMNS * (CELL + GAP), top + i // COLUMNS * (CELL + GAP))
@@ -58,8 +58,8 @@ def plot_image_sizes(sizes: Mapping[tuple[int, int], int]) -> Figure:
     ):
         low, high = min(values), max(values)
         if high > WIDE_RANGE * low:
-            edges = np.geomspace(low - 0.5, high + 0.5, MAX_BINS)
-            axes.set_xscale("log")
+            edges = np.geomspace(0.95 * low, 1.05 * high, MAX_BINS)
+            axes.set(xscale="log", yscale="log")
             axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
             axes.xaxis.set_major_formatter(FuncFormatter(lambda size, _: f"{size:,.0f}"))
             axes.xaxis.set_minor_formatter(NullFormatter())
@@ -73,7 +73,10 @@ def plot_image_sizes(sizes: Mapping[tuple[int, int], int]) -> Figure:
         axes.set_xlabel(f"{name} (pixels)")
     panels[0].set_ylabel("Images")
     panels[0].yaxis.set_major_formatter(FuncFormatter(lambda count, _: f"{count:,.0f}"))
-    panels[0].yaxis.set_major_locator(MaxNLocator(5, integer=True))
+    if panels[0].get_yscale() == "log":
+        panels[0].set_ylim(bottom=0.5)  # a single image has a bar, too
+    else:
+        panels[0].yaxis.set_major_locator(MaxNLocator(5, integer=True))
     return figure
 
 

@@ -7,7 +7,6 @@ from logging import getLogger
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from isopix.core.config import to_dict
@@ -16,14 +15,13 @@ from isopix.core.files import read_regular
 from isopix.core.text import command_line, count_of, did_you_mean
 from isopix.core.verb import float32_default
 from isopix.data.dataset import ImageDataset
-from isopix.data.load import load_dataset
 from isopix.data.measurement import (
     majority_baseline,
     measurement_of,
     missing_class_notes,
     unknown_images_warning,
 )
-from isopix.data.sources.base import SplitName, require_known_source
+from isopix.data.sources.base import SplitName
 from isopix.data.splits import Hashes, Split
 from isopix.finetuning.classifier import FineTuneModel
 from isopix.model.heads import ClassHead
@@ -210,40 +208,6 @@ def newest_checkpoint(path: Path) -> Path:
     if last is None:
         raise ValueError(f"run folder {path} has no checkpoint; start it again with another --out")
     return last
-
-
-def training_images(loaded: LoadedRun) -> Split:
-    """Return the training images of a run, each different one once, also if its dataset has more now."""
-    config, seen = loaded.recipe.data, loaded.seen
-    if loaded.imported:
-        raise ValueError("of an imported model they are not known")
-    require_known_source(config.source)
-    data = load_dataset(config)
-    if data.fingerprint == loaded.state.data:
-        return _distinct(data.train)
-    changed = f"dataset '{config.source}' has changed since the run was trained"
-    if seen is None or config.crop == "random" or config.labels_per_class is not None:
-        raise ValueError(f"{changed}, and its training images cannot be found by their content")
-    # A limit and `train_on_validation` depend on all images, the split of each image on its content alone.
-    data = load_dataset(replace(config, limit=None, train_on_validation=False))
-    train = data.train.concat(data.validation) if config.train_on_validation else data.train
-    found = _distinct(train.select(torch.isin(_hashes(train), seen).nonzero()[:, 0]))
-    # Validation images that selected the step are in the list and are no training images.
-    others = 0 if config.train_on_validation else int(torch.isin(seen, _hashes(data.validation)).sum())
-    missing = len(seen) - len(found) - others
-    if missing or not len(found):
-        raise ValueError(f"{changed}, and {missing:,} of its {len(seen):,} images are not there any more")
-    return found
-
-
-def _distinct(split: Split) -> Split:
-    first = np.unique(_hashes(split).numpy(), return_index=True)[1]
-    return split if len(first) == len(split) else split.select(torch.from_numpy(np.sort(first)))
-
-
-def _hashes(split: Split) -> Hashes:
-    assert split.hashes is not None, "the cache has them"
-    return split.hashes
 
 
 def shipped_models() -> dict[str, Path]:

@@ -18,6 +18,7 @@ from isopix.studio.views import (
     completion_frames,
     download_html,
     escaped,
+    feature_map_html,
     neighbor_tiles,
     note_html,
     problem_html,
@@ -197,23 +198,28 @@ def _completed(
 
 
 def _layers(runs: Runs, panel: ImagePanel) -> None:
-    _note("The nearest test images by the features of a layer (cosine similarity).")
+    _note("The nearest test images by the features of a layer (cosine similarity), or a map of all of them.")
     deepest = max(run.model.depth for run in runs.values())
     layer = gr.Slider(0, deepest, value=deepest // 2, step=1, label="Layer", elem_id="layer")
-    start = gr.Button("Find neighbors", variant="primary", elem_id="neighbors")
+    with gr.Row():
+        start = gr.Button("Find neighbors", variant="primary", elem_id="neighbors")
+        draw = gr.Button("Draw a map", elem_id="map")
     result = gr.HTML(padding=False, elem_id="layers-result", elem_classes="results")
 
     def compute(name: str, chosen: ChosenImage | None, layer: float) -> Iterator[str]:
         run, number = runs[name], int(layer)
-        if number > run.model.depth:
-            raise ValueError(f"layer {number} does not exist; layers are 0 to {run.model.depth}")
+        run.model.network.backbone.truncated(number)  # raises ValueError for a layer that does not exist
         first = next(iter(runs.values()))  # whose test images are shown
         index = chosen.test_index if chosen and run is first else None
         tiles = neighbor_tiles(run, image_of(run, chosen), number, index=index)
         yield tiles_html(tiles, title=f"Layer {number}")
 
+    def compute_map(name: str, layer: float) -> Iterator[str]:
+        yield feature_map_html(runs[name], int(layer))
+
     given = [panel.run, panel.chosen, layer]
     start.click(_calm(compute), given, result, **QUEUED)
+    draw.click(_calm(compute_map), [panel.run, layer], result, **QUEUED)
     layer.release(_calm(compute), given, result, **QUEUED)
 
 

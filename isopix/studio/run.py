@@ -55,6 +55,7 @@ class OpenedRun:
     model: PretrainedModel
     images: Images
     note: str
+    labels: tuple[str | None, ...] = ()
 
     @property
     def loaded(self) -> LoadedRun:
@@ -116,12 +117,13 @@ def _open(name: str, path: Path, data: DataLike | None, device: DeviceLike) -> O
         if data is not None:
             raise
         return OpenedRun(name, model, none, f"the run's own images cannot be read: {error}")
-    found: AnyNumber = getattr(dataset, split).images
+    chosen = getattr(dataset, split)
+    found: AnyNumber = chosen.images
     if not len(found):
         return OpenedRun(name, model, none, f"{dataset.name} has no {split} images")
     images = found[:MAX_IMAGES].cpu()
     note = f"first {len(images):,} of {len(found):,} {split} images of {dataset.name}"
-    return OpenedRun(name, model, images, note)
+    return OpenedRun(name, model, images, note, tuple(dataset.labels_of(chosen)[:MAX_IMAGES]))
 
 
 def image_of(run: OpenedRun, chosen: ChosenImage | None) -> Images:

@@ -12,6 +12,8 @@ from jaxtyping import UInt8
 from PIL import Image
 from torch import Tensor
 
+from isopix.analysis.base import AnalysisInput
+from isopix.analysis.feature_projection import FeatureProjection
 from isopix.analysis.neighbors import nearest_neighbors
 from isopix.analysis.results import SCORES
 from isopix.analysis.scores import ScoreConfig, score_images
@@ -21,6 +23,7 @@ from isopix.generate.complete import GRAY
 from isopix.generate.mask import LATER_PIXELS, MaskLike, completion_mask, hidden_pixels, later_known
 from isopix.generate.results import LIKELIHOODS
 from isopix.plots.images import overlay_maps, png_bytes
+from isopix.plots.style import inline_svg
 from isopix.pretrained.feature_extractor import inference
 from isopix.probing.features import extract_features
 from isopix.reporting.section import data_url, image_tag
@@ -134,6 +137,19 @@ def neighbor_tiles(run: OpenedRun, image: Images, layer: int, *, index: int | No
         picture = pixels_of(run.images[others[place]][None])
         tiles.append(Tile(picture, f"similarity {similarity:.2f}".replace("-", "\N{MINUS SIGN}")))
     return tiles
+
+
+def feature_map_html(run: OpenedRun, layer: int) -> str:
+    """Return the test images as points by a layer's features, in two dimensions and colored by class."""
+    if not len(run.images):
+        raise ValueError(f"there are no images to draw; {run.note}")
+    network, pool = run.model.network, run.model.pool
+    given = AnalysisInput(network, run.images, layer=layer, pool=pool, labels=run.labels)
+    projection = FeatureProjection()
+    numbers = projection.compute(given)
+    caption = projection.caption(numbers)
+    figure = inline_svg(projection.figure(numbers), name="map", alt=caption)
+    return f'<div class="map">{figure}</div>{note_html(caption)}'
 
 
 def attention_tiles(run: OpenedRun, image: Images, row: int, col: int) -> list[Tile]:

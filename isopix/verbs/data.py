@@ -4,8 +4,6 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import Parameter
-
 from isopix.codecs.results import PaletteResult, SplitError
 from isopix.core.choices import EXAMINED_IMAGES, Count, SplitName
 from isopix.core.text import count_of, printable
@@ -89,18 +87,12 @@ def _list(folder: Path, survey: "Survey") -> None:
     write_csv(folder / "bad-files.csv", ["path", "reason"], bad)
 
 
-EXAMPLES, SIZE = 10, (32, 32)  # images in the figure of quantized images, and their rows and columns
+SIZE = (32, 32)
 
-File = Annotated[Path, "Palette file, or array of shape (colors, 3) in a .npy or .npz file."]
+File = Annotated[Path, "Palette file, or array of bytes of shape (colors, 3) in a .npy or .npz file."]
 Colors = Annotated[Count | None, "Fit this many colors to the training images of --data, and write FILE."]
 Measured = Annotated[
     PathLike | None, Stored, "Dataset to measure the quantization error on, or to fit colors to."
-]
-PaletteOut = Annotated[Path | None, "Palette file to write, ending in .npz; pictures are written next to it."]
-ValueRange = Annotated[
-    tuple[float, float] | None,
-    Parameter(name="--range"),
-    "Values of black and white in the array: -1 1, 0 1 or 0 255.",
 ]
 Resized = Annotated[tuple[int, int], "Rows and columns to resize images to."]
 
@@ -111,17 +103,13 @@ def palette(
     *,
     colors: Colors = None,
     data: Measured = None,
-    out: PaletteOut = None,
-    value_range: ValueRange = None,
     size: Resized = SIZE,
     limit: Limit = None,
     seed: Seed = 0,
 ) -> PaletteResult:
     """Show a palette, and its quantization error on a dataset; with --colors, fit it to the dataset first.
 
-    Colors are fitted by k-means over all pixels of the training images. Where a palette file is written, so
-    are pictures of the palette and of images before and after quantization. Arrays need --range, except of
-    bytes and OpenAI's kmeans_centers.npy; with --out, they become palette files.
+    Colors are fitted by k-means over all pixels of the training images.
 
     Example: isopix palette colors.npz --data photos/
 
@@ -133,21 +121,17 @@ def palette(
 
     if data is None and (limit or seed or size != SIZE):
         raise ValueError("size, limit and seed are those of data: give data, or leave them out")
-    if written := file if colors else out:
-        check_palette_path(written)
+    if colors is not None:
+        check_palette_path(file)
     config = DataConfig(source=str(data), rows=size[0], cols=size[1], limit=limit, seed=seed)
+    images = None if data is None else load_images(config)
     if colors is None:
-        found = read_palette(file, value_range)
-        images = None if data is None else load_images(config)
-    elif data is None or out or value_range:
-        needed = "fitting colors needs data, and takes neither out nor range"
-        raise ValueError(f"{needed}: they are written to {file}, in levels of 0 to 255")
-    else:
-        images = load_images(config)
-        found = _fitted(images, colors, seed)
-    if written:
-        write_palette(written, found)
-    return _measured(found, images, written)
+        return _measured(read_palette(file), images)
+    if images is None:
+        raise ValueError("fitting colors needs data")
+    found = _fitted(images, colors, seed)
+    write_palette(file, found)
+    return _measured(found, images).saved(file)
 
 
 def _fitted(images: "ImageDataset", colors: int, seed: int) -> "PaletteFile":
@@ -157,12 +141,12 @@ def _fitted(images: "ImageDataset", colors: int, seed: int) -> "PaletteFile":
     found = fit_palette(images.train.images, colors, seed=seed)
     rows, cols = images.train.images.shape[2:]
     source = f"k-means on {images.name} at {rows}×{cols}, seed {seed}"
-    if len(found.colors) < colors:
+    if len(found) < colors:
         source += f"; {colors} were requested, and the images have no more"
-    return PaletteFile(found.colors, source, found.counts, found.iterations)
+    return PaletteFile(found, source)
 
 
-def _measured(palette: "PaletteFile", images: "ImageDataset | None", out: Path | None) -> PaletteResult:
+def _measured(palette: "PaletteFile", images: "ImageDataset | None") -> PaletteResult:
     from isopix.codecs.kmeans import quantization_error
     from isopix.codecs.palette import Palette
     from isopix.core.types import Grid
@@ -171,36 +155,12 @@ def _measured(palette: "PaletteFile", images: "ImageDataset | None", out: Path |
     codec, splits = Palette(palette.colors, Grid(1, 1)), dict[SplitName, SplitError]()
     for name in SPLIT_NAMES if images is not None else ():
         if len(split := getattr(images, name)):
-            splits[name], _ = quantization_error(codec, split.images)
-    result = PaletteResult(
+            splits[name] = quantization_error(codec, split.images)
+    return PaletteResult(
         num_colors=len(palette.colors),
         source=palette.source,
         fingerprint=palette.fingerprint,
         rgb=tuple(map(tuple, palette.colors.tolist())),
-        counts=None if palette.counts is None else tuple(palette.counts.tolist()),
-        iterations=palette.iterations,
         data=None if images is None else images.name,
         splits=splits,
     )
-    if out is None:
-        return result
-    _draw_palette(out.with_suffix(""), palette, images)
-    return result.saved(out)
-
-
-def _draw_palette(stem: Path, palette: "PaletteFile", images: "ImageDataset | None") -> None:
-    from isopix.codecs.palette import Palette
-    from isopix.core.types import Grid
-    from isopix.plots.palette import plot_palette, plot_quantization
-    from isopix.plots.style import write_figure
-
-    title = f"{count_of(len(palette.colors), 'color')}: {palette.source}"
-    write_figure(plot_palette(palette.colors, palette.counts, title=title), stem)
-    if images is None:
-        return
-    before = (images.test if len(images.test) else images.train).images[:EXAMPLES]
-    codec = Palette(palette.colors, Grid(*before.shape[2:]))
-    after = codec.decode(codec.encode(before))
-    errors = (before.double() - after.double()).square().mean(dim=(1, 2, 3)).sqrt()
-    name = stem.with_name(f"{stem.name}-images")
-    write_figure(plot_quantization(before, after), name, {"rmse_per_image": errors.tolist()})

@@ -10,7 +10,6 @@ from isopix.verbs import options
 from isopix.verbs.features import Layer, Pooling, Splits, default_layer
 from isopix.verbs.options import DeviceLike, FullPrecision, Limit, OtherImages, PathLike, RunLike, Seed, Split
 
-Against = Annotated[PathLike | None, options.Stored, "Second dataset: AUROC of each score between the two."]
 Out = Annotated[Path | None, "Folder of the results. Default: a folder of the run."]
 Maps = Annotated[NonNegative, "Number of least and of most likely images to draw with surprise maps."]
 Masks = Annotated[Count, "Number of random masks per image of a masked model."]
@@ -23,7 +22,6 @@ def score(
     data: OtherImages = None,
     split: Split = None,
     limit: Limit = None,
-    against: Against = None,
     out: Out = None,
     maps: Maps = 8,
     masks: Masks = 8,
@@ -31,14 +29,13 @@ def score(
     seed: Seed = 0,
     device: DeviceLike = "auto",
 ) -> ScoreResult:
-    """Score images: likelihood of each, surprise maps, out-of-distribution AUROC.
+    """Score images: likelihood of each, and surprise maps.
 
-    An autoregressive model gives nats per code and bits per dimension of the 24-bit image, next to PNG,
-    lossless WebP and the unigram baseline; a masked model its loss under random masks. Writes `score.json`,
-    `scores.csv` and `surprise.png`. Likelihood follows the complexity of images: compare the AUROC with
-    PNG's.
+    An autoregressive model gives nats per code and bits per dimension of the 24-bit image, next to PNG; a
+    masked model its loss under random masks. Writes `score.json`, `scores.csv` and `surprise.png`. Likelihood
+    follows the complexity of images: compare the scores with PNG's.
 
-    Example: isopix score runs/photos --data photos --against other-photos
+    Example: isopix score runs/photos --data other-photos
     """
     from isopix.analysis.scores import ScoreConfig, require_scores
     from isopix.pretrained import scoring
@@ -51,25 +48,11 @@ def score(
         require_scores(loaded.model)
         loaded.require_decoder("score")
         path = results_folder(out, folder, "scores")
-        frequencies = scoring.frequencies_of(loaded)
-        scored = scoring.score_split(loaded, data, split, limit, config, frequencies)
-        other = None
-        if against is not None:
-            other = scoring.score_split(loaded, against, None, limit, config, frequencies, scored)
-        pictures = scoring.mapped_images(loaded, scored, maps, config)
-    others = () if other is None else other.measurement.warnings
-    result = ScoreResult(
-        step=loaded.step,
-        precision=precision,
-        images=scored,
-        against=other,
-        auroc={} if other is None else scoring.compare_scores(scored, other, seed),
-        measurement=scored.measurement,
-        warnings=(*scored.measurement.warnings, *others),
-    )
+        result = scoring.score_split(loaded, data, split, limit, config)
+        pictures = scoring.mapped_images(loaded, result, maps, config)
     if path is None:
         return result
-    own = path if out else result.named(path, loaded.step, scored.data).with_suffix("")
+    own = path if out else result.named(path, result.step, result.data).with_suffix("")
     return scoring.save_scores(own, result, pictures)
 
 

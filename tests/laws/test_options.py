@@ -59,13 +59,13 @@ OWN_CALLS = {
     "probe --finetune-steps": FEW_LABELS,
     "probe --labels": FEW_LABELS,
     "probe --subsets": FEW_LABELS,
-    "score --limit": "bert --masks 2 --against digits",
+    "score --limit": "bert --masks 2",
     "probe --mask-ensemble": "bert --limit 40 --method ridge",
 }
 LIMIT = 30
 # Another value of each option, whatever the verb.
 OTHERS = f"""
---against other.npz; --colors 5; --concat 2; --count 3; --data other.npz; --each 1;
+--colors 5; --concat 2; --count 3; --data other.npz; --each 1;
 --features residual; --file settings.json; --finetune-steps 1; --from ar; --from-scratch; --image 1;
 --iterations 2; --labels 3; --layer 2; --limit {LIMIT}; --maps 2; --mask random:0.5; --mask-ensemble 3;
 --masks 3; --method lbfgs; --mfu 0.3; --nearest; --no-start-token; --num-neighbors 2;
@@ -80,7 +80,6 @@ NOT_TRIED = {
     "--device",
     "--logger",
     "--out",
-    "--range",
     "--renormalize",
     "--label-column",
     "--query",

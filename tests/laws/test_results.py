@@ -63,7 +63,7 @@ CALLS = {
     "reproduce isotropic.study": f"--data digits --trials conv-pix2vec-1 --seeds 1 --out bias {STUDY}",
     "resume": "ar",
     "sample": "ar -n 2 --nearest",
-    "score": "ar --limit 10 --against digits --maps 1",
+    "score": "ar --limit 10 --maps 1",
     "show": "igpt.digits depth=6",
 }
 OPTIONS = [  # of commands whose options `test_options` does not change
@@ -73,7 +73,7 @@ OPTIONS = [  # of commands whose options `test_options` does not change
     "export ar saved --format isopix",
     "import exported data --data digits",
     "import exported squashed --squash",
-    "import model.ckpt-1 data2 --palette levels.npz --data digits",
+    "import model.ckpt-1 data2 --palette kmeans_centers.npy --data digits",
     "probe ar --method knn neighbors_grid=[3] temperature=1",
     "probe ar --method lbfgs l2_grid=[1.0]",
     "probe ar --method sgd iterations=30 batch_size=7 lr_grid=[0.1] momentum=0.5",
@@ -82,7 +82,6 @@ OPTIONS = [  # of commands whose options `test_options` does not change
     "sample ar -n 2 --out own.png",
     "complete ar -n 2 --each 1 --out new/pictures",
     "list protocols",
-    "palette levels.npy --out wide.npz --range -2 2",
     "report ar bert tuned --out three.html",
     "reproduce igpt.figure2 --plan --scale small --pretrain-data cifar100",
     "reproduce isotropic.study --plan --trials mixer-* --seeds 1 width=16",
@@ -106,10 +105,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("results")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        np.save("levels.npy", bundles.LEVELS)
+        np.save("kmeans_centers.npy", bundles.LEVELS)
         network = bundles.variables(depth=1, width=16, heads=2, colors=27, positions=16)
         bundles.write(Path("model.ckpt-1"), network)
-        for words in ["palette levels.npy --range -1 1 --out levels.npz", *RUNS]:
+        for words in RUNS:
             cli(*words.split())
     return folder
 

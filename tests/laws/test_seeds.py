@@ -49,7 +49,7 @@ CALLS = {  # a command, and the seed it is given for all but the choice of image
     f"sample ar -n 2 --seed {OPTION}": OPTION,
     f"complete bert -n 2 --each 1 --mask random:0.5 --iterations 2 --seed {OPTION}": OPTION,
     f"reconstruct bert -n 2 --seed {OPTION}": OPTION,
-    f"score ar --limit 8 --against digits --maps 1 --seed {OPTION}": OPTION,
+    f"score ar --limit 8 --maps 1 --seed {OPTION}": OPTION,
     f"score bert --limit 8 --data photos --maps 1 --masks 2 --seed {OPTION}": OPTION,
     "analyze ar --limit 4": TRAIN,
     f"palette palette.npz --data photos --colors 4 --limit 8 --seed {OPTION}": OPTION,
@@ -66,7 +66,6 @@ ALSO = {
     "finetuning/classifier.py classifier": 0,  # weights that are then replaced by saved ones
     "probing/probe.py probe.vote": 0,  # few labels have one mask, and so no ties
     "runs/visibility.py visibility": 0,  # random codes and weights of a check
-    "train/evaluator.py evaluation": TRAIN,  # scores compare with code frequencies of the training
 }
 FIXED = {"runs/visibility.py visibility"}
 NOT_CALLED = {  # what is fixed for all seeds, and trials, of which a test of the study compares seeds

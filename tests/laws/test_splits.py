@@ -23,7 +23,7 @@ USED = {  # by command, splits whose images change the result
     "complete ar -n 2 --each 1": {"test"},
     "complete ar -n 2 --each 1 --split validation": {"validation"},
     "reconstruct bert -n 2": {"test"},
-    "score ar --maps 0 --limit 8": {"test", "train"},  # whose frequencies of codes are a baseline
+    "score ar --maps 0 --limit 8": {"test"},
     "analyze ar --limit 4 --only attention_distance": {"test"},
     "sample ar -n 2 --nearest": {"test", "train"},
     "neighbors ar --split validation --layer 1 --pictures 0": {"validation"},

@@ -50,7 +50,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "set.npz": load,
     "set.parquet": load,
     "set.tar": load,
-    "palette.npy": lambda path: read_palette(path, value_range=(-1.0, 1.0)),
+    "palette.npy": read_palette,
     "settings.yaml": lambda path: registry.resolve("igpt.tiny", file=path),
 }
 

@@ -117,11 +117,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copy(path, folder / "flat" / f"{path.parent.name}-{path.name}")
     shutil.copytree(folder / "photos/cats", folder / "single/cats")
     (folder / "wrong.yaml").write_text("train:\n  batch_szie: 4\n")
-    np.save(folder / "gray.npy", np.arange(16)[:, None].repeat(3, 1) / 16)
+    gray = np.arange(16)[:, None].repeat(3, 1)
+    np.save(folder / "gray.npy", gray / 16)
+    np.savez(folder / "gray.npz", (gray * 17).astype(np.uint8))
     small = [*QUICK, "data.limit=60"]
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        package.palette("gray.npy", value_range=(0, 1), out="gray.npz")
         package.pretrain("igpt.digits", *small, out="ar", device="cpu")
         package.pretrain("igpt.digits_bert", *small, out="bert", device="cpu")
         package.pretrain("igpt.digits", *small, out="cats", data="single", device="cpu")

@@ -161,6 +161,8 @@ def test_layers_and_attention(page: Any) -> None:
     page.get_by_role("tab", name="Layers").click()
     page.click("#neighbors")
     finished(page, "layers-result", "similarity")
+    page.click("#map")
+    page.wait_for_selector("#layers-result .map svg")
     page.get_by_role("tab", name="Attention").click()
     box = page.locator("#pointer img").bounding_box()
     page.mouse.click(box["x"] + box["width"] * 0.4, box["y"] + box["height"] * 0.8)

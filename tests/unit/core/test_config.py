@@ -9,7 +9,7 @@ import pytest
 
 import isopix.parts  # noqa: F401  registers all parts
 from isopix.core.choices import Probability, Range
-from isopix.core.config import config, descriptions, from_dict, to_dict
+from isopix.core.config import config, descriptions, from_dict, meanings, to_dict
 from isopix.core.overrides import flatten, override, parse, read_values
 from isopix.core.registry import Part, kinds, nouns, register
 from isopix.data.dataset import DataConfig
@@ -152,3 +152,7 @@ def test_every_setting_of_the_package_has_a_description_of_one_or_two_sentences(
         if not descriptions(cls).get(item.name, "").endswith(".")
     ]
     assert missing == []
+
+
+def test_a_part_without_a_docstring_has_no_meaning() -> None:
+    assert meanings(Circle()) == {"kind": "", "radius": ""}

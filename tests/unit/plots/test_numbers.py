@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-import torch
 from matplotlib.figure import Figure
 
 from isopix.analysis.embeddings import continuous_similarity, one_hot_similarity
@@ -12,7 +11,6 @@ from isopix.finetuning.results import CalibrationBin, ClassificationMetrics
 from isopix.plots import biases, curves, embeddings, sheets, study
 from isopix.plots.attention import plot_attention_distance, plot_attention_maps
 from isopix.plots.classes import plot_classification
-from isopix.plots.palette import plot_palette
 from isopix.storage.result import EnsembleAccuracy
 from tests.golden.values import check_golden
 from tests.unit.plots import cases
@@ -40,7 +38,6 @@ BINS = (CalibrationBin(3, 0.32, 0.5), CalibrationBin(9, 0.9, 0.7))
 METRICS = ClassificationMetrics(
     12, 0.75, (0.5, 0.9), 1.0, None, (), CONFUSION, EnsembleAccuracy(0.75, 0.75), 0.195, BINS
 )
-COLORS = [[250, 240, 10], [3, 2, 1], [90, 20, 200]]
 ENCODINGS = {"one-hot": one_hot_similarity(8), "continuous": continuous_similarity(8)}
 
 
@@ -81,7 +78,6 @@ CASES: dict[str, Callable[[], Figure]] = {
     "attention of many layers": lambda: plot_attention_maps(cases.attention(layers=25, heads=1)),
     "fine-tuning without a choice": lambda: curves.plot_finetuning_accuracy(TUNING, None),
     "fine-tuning of one step": lambda: curves.plot_finetuning_accuracy(TESTED, 0.1),
-    "palette": lambda: plot_palette(torch.tensor(COLORS).float(), torch.tensor([5, 1, 2])),
     "sizes of a wide range": lambda: sheets.plot_image_sizes({(20, 30): 4, (20, 50): 3, (900, 400): 1}),
     "sizes": lambda: sheets.plot_image_sizes({(20, 30): 4, (20, 50): 3}),
 }

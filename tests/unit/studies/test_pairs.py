@@ -35,7 +35,7 @@ def test_numbers_are_those_of_each_run_and_intervals_those_of_scipy(runs: Path) 
     one, other = (runs / name for name in ("one", "other"))
     found = isopix.compare(one, other, **CPU)
     loss, probe, accuracy = found.numbers
-    nats = [isopix.score(each, **CPU).images.scores["nats_per_code"].numpy() for each in (one, other)]
+    nats = [isopix.score(each, **CPU).scores["nats_per_code"].numpy() for each in (one, other)]
     assert (loss.first, loss.second) == pytest.approx([each.mean() for each in nats])
     assert loss.half_width == pytest.approx(half_width(*nats))
     probed = [isopix.probe(each, method="ridge", **CPU).accuracy for each in (one, other)]

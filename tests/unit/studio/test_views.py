@@ -24,6 +24,7 @@ from isopix.studio.views import (
     attention_tiles,
     completion_frames,
     download_html,
+    feature_map_html,
     neighbor_tiles,
     problem_html,
     surprise_tiles,
@@ -51,6 +52,16 @@ def test_neighbors_are_those_of_the_features_of_the_layer(opened: dict[str, Open
     assert np.array_equal(tiles[0].pixels, pixels_of(image))
     assert np.array_equal(tiles[1].pixels, best)
     assert tiles[1].caption == f"similarity {float(similarities.max()):.2f}"
+
+
+def test_a_map_has_a_point_for_each_image_in_the_color_of_its_class(opened: dict[str, OpenedRun]) -> None:
+    run = opened["ar"]
+    drawn = feature_map_html(run, 1)
+    points = 2 * len(run.images)  # PCA and t-SNE
+    assert drawn.count("<use ") == points + len(set(run.labels))  # and the legend
+    assert {f">{label}<" in drawn for label in run.labels} == {True}
+    with pytest.raises(ValueError, match="layer 9 does not exist"):
+        feature_map_html(run, 9)
 
 
 def test_attention_of_a_causal_model_reaches_earlier_pixels_only(opened: dict[str, OpenedRun]) -> None:

@@ -92,7 +92,6 @@ def _tensors(values: object) -> Iterator[Tensor]:
 
 CALLS: dict[str, Callable[[Path], Any]] = {
     "score": lambda run: isopix.score(run, limit=20, device="mps"),
-    "score against": lambda run: isopix.score(run, limit=20, against="digits", device="mps"),
     "probe": lambda run: isopix.probe(run, limit=20, layer=1, device="mps"),
     "probe ridge": lambda run: isopix.probe(run, limit=40, method="ridge", device="mps"),
     "probe knn": lambda run: isopix.probe(run, limit=40, method="knn", device="mps"),
