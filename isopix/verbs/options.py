@@ -72,7 +72,8 @@ DataSettings = Annotated[str, "Settings of the data, such as splits=none or whit
 Settings = Annotated[str, "Settings to override, as name=value."]
 Limit = Annotated[Positive | None, "Use only N random images of each split, equally many of each class."]
 Split = Annotated[
-    choices.SplitName | None, "Split of the dataset. Default: test, or all images of another unsplit dataset."
+    choices.SplitName | None,
+    "Split of the dataset. Default: test, or all images if another dataset has no splits.",
 ]
 Count = Annotated[Positive, Parameter(name=["--count", "-n"]), "Number of images."]
 Precision = Annotated[choices.Precision | None, "Precision of the forward pass. Default: as in the run."]
