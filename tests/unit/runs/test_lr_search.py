@@ -48,7 +48,7 @@ def test_the_learning_rates_are_the_papers_after_any_first_one() -> None:
     assert lr_grid(0.01, 0.0003) == (0.01, 0.003, 0.001, 0.0003)
     assert lr_grid(0.02, 0.001) == (0.02, 0.01, 0.003, 0.001)
     for given in ["0.001..0.01", "0.01..0.0", "inf..1", "nan..1", "0.1", "1..0.1..0.01", "a..b"]:
-        with pytest.raises(ValueError, match=f"to search are {given}; allowed: LARGEST..SMALLEST"):
+        with pytest.raises(ValueError, match=f"lr is .search:{given}.; allowed: a number, search"):
             lr_selection(prepare_pretrain("igpt.digits", [f"lr=search:{given}"]))
 
 
