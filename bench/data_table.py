@@ -84,7 +84,7 @@ def _model(path: Path) -> list[str]:
     probe = "not measured"
     if model["best_probe_baseline"]:
         other, accuracy = model["best_probe_baseline"]
-        probe = f"{model['probe_accuracy']:.1%} ({other} {accuracy:.1%})".replace("%", " %")
+        probe = f"{model['probe_accuracy']:.1%} ({other} {accuracy:.1%})"
     return [
         f"`{path.parent.name}`",
         model["objective"],

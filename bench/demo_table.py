@@ -42,7 +42,7 @@ def setup(found: dict[str, Any]) -> str:
     counts = ", ".join(f"{count:,} {name}" for name, count in network["num_images"].items())
     minutes = [seconds / 60 for seconds in found["seconds"]]
     took = f"The demo took {statistics.median(minutes):.1f} minutes (n = {len(minutes)}). " if minutes else ""
-    spread = "95 % intervals" if found["n"] == 1 else f"mean ± std (n − 1) over {found['n']} seeds"
+    spread = "95% intervals" if found["n"] == 1 else f"mean ± std (n − 1) over {found['n']} seeds"
     return (
         f"Loss in nats per predicted pixel value. Accuracy: linear probe, {counts} images "
         f"({network['num_test_groups']} test digits), layer and L2 penalty chosen on validation; {spread}. "

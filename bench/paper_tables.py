@@ -99,7 +99,7 @@ def vit_numbers() -> str:
     columns = (
         "fine-tuned after",
         "published, ViT-B/16 on ImageNet (section 4.6)",
-        "`vit.tiny`, 10 % of the labels of flowers",
+        "`vit.tiny`, 10% of the labels of flowers",
     )
     return (
         table(columns, rows)
@@ -126,7 +126,7 @@ def costs(prefix: str | tuple[str, ...]) -> str:
     ]
     columns = ("recipe", "parameters", "images (millions)", "FLOPs", "H100-hours", "A100-hours")
     return table(columns, rows) + (
-        "\nEstimates of `isopix plan` for the paper's schedule, at 40 % of the data sheet's peak (MFU).\n"
+        "\nEstimates of `isopix plan` for the paper's schedule, at 40% of the data sheet's peak (MFU).\n"
     )
 
 

@@ -1,4 +1,4 @@
-"""Masked patches after ten minutes of pre-training: a tiny PatchFormer and a tiny ViT, fine-tuned with 10 %
+"""Masked patches after ten minutes of pre-training: a tiny PatchFormer and a tiny ViT, fine-tuned with 10%
 of the labels and compared with the same network from scratch: 3 seeds x 5 draws of the labels, paired.
 
 python bench/patches.py --data flowers5 --out runs/patches              # runs what is missing

@@ -69,7 +69,7 @@ def collect(out: Path) -> dict[str, Any]:
 def causes() -> str:
     """Return a row for each cause that is measured."""
     runs = read(RESULT.name)["runs"]
-    columns = ("fine-tuned", "from scratch", "difference, points (95 % interval)", "pre-training loss")
+    columns = ("fine-tuned", "from scratch", "difference, points (95% interval)", "pre-training loss")
     rows = [f"| changed | {' | '.join(columns)} |", "|---" * 5 + "|"]
     for name, each in runs.items():
         tuned, scratch = each["accuracies"]

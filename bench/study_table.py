@@ -56,7 +56,7 @@ def study_claims() -> str:
         verdicts = " | ".join(SHORT.get(claim.verdict, claim.verdict) for claim in claims)
         rows.append(f"| ({claims[0].letter}) {claims[0].claim} | {verdicts} |")
     legend = "; ".join(f"{short}: {verdict}" for verdict, short in SHORT.items())
-    return "\n".join([*rows, "", f"By 95 % intervals; {legend}."]) + "\n"
+    return "\n".join([*rows, "", f"By 95% intervals; {legend}."]) + "\n"
 
 
 def study_differences() -> str:

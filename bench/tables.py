@@ -56,7 +56,7 @@ def render(page: Path) -> str:
 
 def evidence() -> str:
     """Return the tiny CIFAR-10 runs: test loss and linear probe, with baselines."""
-    head = "| network | test loss (nats per predicted pixel) | layer | probe test accuracy (95 % interval) |"
+    head = "| network | test loss (nats per predicted pixel) | layer | probe test accuracy (95% interval) |"
     rows, runs = [head, "|---|---|---|---|"], {}
     for name, title in {"ar": "autoregressive", "bert": "masked (BERT)"}.items():
         run = runs[title] = read(f"cifar10-tiny-{name}.json")
@@ -138,7 +138,7 @@ def comparison_rows(runs: dict[str, Any]) -> list[str]:
     cells: dict[str, Callable[[dict[str, Any]], str]] = {
         "fine-tuned": lambda run: mean_and_std(run["finetuned"]["values"]),
         "from scratch": lambda run: mean_and_std(run["scratch"]["values"]),
-        "paired difference, points (95 % interval)": lambda run: points(run, "half_width"),
+        "paired difference, points (95% interval)": lambda run: points(run, "half_width"),
     }
     if any(run["comparison"]["difference"]["half_width_new_images"] for run in runs.values()):
         cells["&nbsp;&nbsp;interval for new test images"] = lambda run: points(run, "half_width_new_images")
@@ -187,7 +187,7 @@ def error_cells(results: list[dict[str, Any]]) -> str:
 
 
 def patches() -> str:
-    """Return the accuracies of a tiny PatchFormer and a tiny ViT on photos, with 10 % of the labels."""
+    """Return the accuracies of a tiny PatchFormer and a tiny ViT on photos, with 10% of the labels."""
     runs = read("patches-flowers5.json")["runs"]
     if not runs:
         return "Not measured yet with this version.\n"
@@ -195,7 +195,7 @@ def patches() -> str:
     losses = [loss_nats(run["loss_nats"]) for run in runs.values()]
     baselines = [loss_nats(run["baseline_nats"]) for run in runs.values()]
     rows = [
-        f"| test accuracy with 10 % of the labels | {' | '.join(names)} |",
+        f"| test accuracy with 10% of the labels | {' | '.join(names)} |",
         "|---|" + "---|" * len(names),
         *comparison_rows(runs),
         f"| pre-training test loss (nats per predicted code) | {' | '.join(losses)} |",

@@ -1,4 +1,4 @@
-"""Transfer of small pre-trained networks: linear probes, fine-tuning with 10 % of the labels compared with
+"""Transfer of small pre-trained networks: linear probes, fine-tuning with 10% of the labels compared with
 training from scratch (3 seeds x 5 draws of the labels, paired), and low-data error.
 
 python bench/transfer.py --data cifar10 --out runs/transfer             # runs what is missing

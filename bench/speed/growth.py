@@ -83,7 +83,7 @@ def measure_growth(size: GrowthSize, watch: Stopwatch) -> Measured:
     }
     values |= dict(zip(FITTED, constants, strict=True))
     return Measured(
-        checked=f"the model is within {100 * deviation:.0f} % of all {len(measured)} measurements",
+        checked=f"the model is within {100 * deviation:.0f}% of all {len(measured)} measurements",
         times=timed.times,
         errors=timed.errors,
         values=values | {"largest deviation of the model": deviation},

@@ -41,6 +41,6 @@ def plot_growth(record: Mapping[str, Any]) -> style.Figure:
     repeats = min(each["n"] for times in panels.values() for each in times.values())
     style.add_key(
         figure,
-        f"median and range of {repeats} repeats; the model is within {100 * deviation:.0f} % of all medians",
+        f"median and range of {repeats} repeats; the model is within {100 * deviation:.0f}% of all medians",
     )
     return figure

@@ -20,7 +20,7 @@ class CenterMask(parts.MaskSpec):
             raise ValueError(f"fraction {self.fraction} must be above 0 and below 1")
 
     def label(self) -> str:
-        return f"the central {100 * self.fraction:g} % of rows and columns"
+        return f"the central {100 * self.fraction:g}% of rows and columns"
 
     def sample(self, batch: int, grid: parts.Grid, num_codes: int, generator: torch.Generator) -> parts.Mask:
         inside = torch.zeros(grid.rows, grid.cols, dtype=torch.bool)

@@ -42,7 +42,7 @@ class ReceptiveField(NamedTuple):
 
     @property
     def radius_95(self) -> int:
-        """The smallest distance that contains 95 % of the change."""
+        """The smallest distance that contains 95% of the change."""
         return int((self.profile.cumsum() < RADIUS_FRACTION * self.fractions.sum()).sum())
 
 
@@ -212,7 +212,7 @@ class InductiveBiases(Analysis):
         uniform = f"{numbers['uniform_receptive_field_mean']:.1f}"
         return Table(
             f"Inductive biases, {numbers['images']} images; uniform receptive field: mean distance {uniform}",
-            ("layer", "translation error", "permutation error", "mean distance", "95 % radius"),
+            ("layer", "translation error", "permutation error", "mean distance", "95% radius"),
             [
                 (each["layer"], *(f"{each[key]:.2f}" for key in measured), each["receptive_field_radius_95"])
                 for each in numbers["layers"]

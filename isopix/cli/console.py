@@ -17,7 +17,6 @@ from rich.text import Text
 from isopix.core.progress import print_line, show_progress
 from isopix.core.signals import hang_up, stopped_by
 from isopix.core.text import Table, printable
-from isopix.core.verb import VERBS, current_call
 
 TITLES = {"stdout": "standard output", "stderr": "standard error"}
 
@@ -56,18 +55,11 @@ class Output:
         except OSError as error:
             # The interpreter would write the rest when it ends, and fail (Python's "Note on SIGPIPE").
             os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream().fileno())
-            trained = [each.name for each in VERBS.values() if each.slurm]
-            if stopped_by() or hang_up(will_train=current_call()["verb"] in trained):
+            if stopped_by() or hang_up():
                 return 0
             if isinstance(error, BrokenPipeError):
                 sys.exit(128 + signal.SIGPIPE)
             raise OSError(error.errno, error.strerror, TITLES[self._name]) from error
-
-
-# Rich would print lines of no characters.
-for variable in {"COLUMNS", "LINES"} & os.environ.keys():
-    if not os.environ[variable].strip("0"):
-        del os.environ[variable]
 
 
 def open_console(name: Literal["stdout", "stderr"]) -> Console:

@@ -2,7 +2,6 @@
 
 import abc
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from jaxtyping import Int
@@ -85,8 +84,8 @@ class CodecSpec(Part, noun="codec"):
     def placeholder(self, grid: Grid) -> Codec:
         """Return a codec of this size, to count parameters with."""
 
-    def with_palette(self: S, file: Path | None) -> S:
-        """Return these settings with the palette of images given as codes, unless they name one."""
+    def with_colors_of_file(self: S) -> S:
+        """Return these settings with as many colors as their palette file has."""
         return self
 
     def with_absolute_paths(self: S) -> S:

@@ -88,7 +88,7 @@ def _foreign(path: Path, arrays: Arrays) -> PaletteFile:
 
 @register("palette")
 class PaletteSpec(CodecSpec):
-    """A palette of colors. The default for images that are given as codes is their palette."""
+    """A palette of colors."""
 
     hub_tags: ClassVar[tuple[str, ...]] = ("image-gpt", "imagegpt")
     patch_size = 1
@@ -128,12 +128,10 @@ class PaletteSpec(CodecSpec):
         index = torch.arange(self.num_colors)
         return self.build(grid, torch.stack([index % 256, index // 256, torch.zeros_like(index)], 1).float())
 
-    def with_palette(self, file: Path | None) -> "PaletteSpec":
-        if file is None and self.palette_file is not None:
-            return replace(self, num_colors=len(read_palette(Path(self.palette_file)).colors))
-        if file is None or self.palette_file is not None:
+    def with_colors_of_file(self) -> "PaletteSpec":
+        if self.palette_file is None:
             return self
-        return replace(self, num_colors=len(read_palette(file).colors), palette_file=str(file))
+        return replace(self, num_colors=len(read_palette(Path(self.palette_file)).colors))
 
     def with_absolute_paths(self) -> "PaletteSpec":
         path = self.palette_file

@@ -25,8 +25,7 @@ CPU_POSITIONS = 8192  # of a batch that stay in a CPU's caches, which is nearly 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 KEPT_BYTES = 2**30
 OLD_MAX_THRESHOLD = 2**25  # of older versions of glibc, which refuse a larger one
-# Versions 2 and 1, of the group at the root of a container.
-CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")  # of the group at the root of a container
 
 
 def select_device(name: DeviceLike = "auto") -> torch.device:
@@ -176,11 +175,9 @@ def total_memory(device: torch.device) -> int:
         return int(torch.cuda.mem_get_info(device)[1])
     swap = _meminfo("SwapTotal") or 0
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") + swap
-    limits = [total]
-    for file in CGROUP_LIMITS:
-        with suppress(OSError, ValueError):  # "max" is no limit
-            limits.append(int(file.read_text()))
-    return min(limits)
+    with suppress(OSError, ValueError):  # "max" is no limit
+        total = min(total, int(CGROUP_LIMIT.read_text()))
+    return total
 
 
 def free_memory(device: torch.device) -> int:

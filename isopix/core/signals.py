@@ -59,13 +59,11 @@ class _Process:
     announces: bool = False
 
 
-def hang_up(*, will_train: bool) -> bool:
-    """Stop the training that is under way, or that will be, as SIGHUP does; return whether there is one."""
+def hang_up() -> bool:
+    """Stop the training that is under way, as SIGHUP does; return whether there is one."""
     if _Process.request:
         _Process.request.receive(signal.SIGHUP)
-    elif will_train:
-        _Process.raised = _Process.received = signal.SIGHUP
-    return _Process.received is not None
+    return _Process.request is not None
 
 
 def stopped_by() -> signal.Signals | None:

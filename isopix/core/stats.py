@@ -1,7 +1,6 @@
-"""Statistics of accuracies and losses: 95 % intervals, the bootstrap over test images, and correlations.
+"""Statistics of accuracies and losses: 95% intervals, and correlations.
 
-Images made from one original are not independent: their group is resampled as a whole (cluster bootstrap;
-Davison and Hinkley 1997, section 3.8).
+Images made from one original are not independent: the intervals are of groups of images.
 """
 
 import math
@@ -15,29 +14,16 @@ from torch import Tensor
 from isopix.core.types import Groups
 
 CONFIDENCE_LEVEL = 0.95
-Z_95 = 1.96  # standard deviations on each side of the mean that hold 95 % of a normal distribution
+Z_95 = 1.96  # standard deviations on each side of the mean that hold 95% of a normal distribution
 
-ResampleCounts = Float[Tensor, "R B"]  # how often each resample holds each image
 Values = Float[np.ndarray, " n"]
 GroupLabels = Int[np.ndarray, " n"]  # which group each value is of
-
-
-def resample_counts(
-    num_images: int, num_resamples: int, generator: torch.Generator, groups: Groups | None = None
-) -> ResampleCounts:
-    """Resample images, or groups of them, with replacement, the same for all that is compared."""
-    if groups is not None:
-        distinct, group_of_image = torch.unique(groups, return_inverse=True)
-        return resample_counts(len(distinct), num_resamples, generator)[:, group_of_image]
-    indices = torch.randint(num_images, (num_resamples, num_images), generator=generator)
-    ones = torch.ones(num_resamples, num_images)
-    return torch.zeros(num_resamples, num_images).scatter_add_(1, indices, ones)
 
 
 def accuracy_interval(
     correct: Bool[Tensor, "F B"], groups: Groups | None = None
 ) -> list[tuple[float, float]]:
-    """Return the ends of the 95 % interval of each accuracy (Wilson's score).
+    """Return the ends of the 95% interval of each accuracy (Wilson's score).
 
     Groups count as the number of independent images whose accuracy would vary as much.
     """
@@ -47,7 +33,7 @@ def accuracy_interval(
 
 
 def wilson_interval(accuracy: float, count: int | float) -> tuple[float, float]:
-    """Return the 95 % score interval of the accuracy on `count` independent images (Wilson 1927)."""
+    """Return the 95% score interval of the accuracy on `count` independent images (Wilson 1927)."""
     square = Z_95**2 / count
     center = (accuracy + square / 2) / (1 + square)
     half = math.sqrt(accuracy * (1 - accuracy) * square + square**2 / 4) / (1 + square)
@@ -67,7 +53,7 @@ def _effective_counts(correct: Bool[Tensor, "F B"], groups: Groups) -> list[floa
 
 
 def mean_half_width(values: Values, groups: GroupLabels | None = None) -> float | None:
-    """Return half the width of the mean's 95 % interval, by Student's t; None for fewer than two groups.
+    """Return half the width of the mean's 95% interval, by Student's t; None for fewer than two groups.
 
     With groups of different sizes the mean is a ratio (Cochran 1977, section 2.11).
     """

@@ -6,7 +6,7 @@ from scipy.ndimage import laplace
 
 SIDE = 128  # pixels of the shorter side of larger images when they are measured
 MIN_CONTRAST = 2.0  # levels of 0..255, standard deviation
-DARK, BRIGHT = 64, 230  # levels: 99 % of the pixels are below, 95 % are above
+DARK, BRIGHT = 64, 230  # levels: 99% of the pixels are below, 95% are above
 MIN_SHARPNESS = 8.0  # variance of the Laplacian, in squared levels
 MAX_ASPECT = 3.0  # longer side, as a multiple of the shorter one
 

@@ -7,7 +7,6 @@ FORMATS = {
     "arrow": "Arrow files",
     "parquet": "Parquet files",
     "image": "an image",
-    "codes": "OpenAI's .npy files",
     "npz": "an .npz file",
 }
 

@@ -68,7 +68,7 @@ class RandAugment(AugmentationSpec):
     m / 10, of random sign, with m from N(magnitude, deviation) and within 0 to 10. Strength 1 is: rotation by
     30 degrees, shear by 0.3, translation by 0.45 of the side; color, contrast, brightness and sharpness times
     0.1 or 1.9; 1 bit instead of 4; inversion from level 0 instead of 256 on; 110 added to levels below 128.
-    With probability `erase`, a box of 2 to 33 % of the image becomes noise, level by level.
+    With probability `erase`, a box of 2 to 33% of the image becomes noise, level by level.
     """
 
     base: AugmentationSpec = field(default_factory=InceptionCrop)

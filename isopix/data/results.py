@@ -49,6 +49,10 @@ class SplitCounts:
     unreadable: int
     classes: Mapping[str, int] | None
 
+    @property
+    def unlabeled(self) -> int:
+        return 0 if self.classes is None else self.images - sum(self.classes.values())
+
 
 @dataclass(frozen=True)
 class Sizes:
@@ -134,6 +138,8 @@ class DataResult(Result):
         rows = [("images", *(f"{each.images:,}" for each in splits))]
         if any(each.examined < each.images for each in splits):
             rows.append(("examined", *(f"{each.examined:,}" for each in splits)))
+        if any(each.unlabeled for each in splits):
+            rows.append(("unlabeled", *(f"{each.unlabeled:,}" for each in splits)))
         counts = [each.classes or {} for each in splits]
         names = list(next(iter(counts), {}))
         rows += [

@@ -121,7 +121,8 @@ def _picture_room(source: Source) -> dict[str, int]:
     if labels is None:
         return {"": WITHOUT_CLASSES}
     present = [source.classes[label] for label in np.unique(labels[labels != NO_LABEL])]
-    return dict.fromkeys(present[:: -(-len(present) // MAX_CLASSES)], PER_CLASS)
+    shown = present[:: -(-len(present) // MAX_CLASSES)]
+    return dict.fromkeys([*shown, *([""] if NO_LABEL in labels else [])], PER_CLASS)
 
 
 def _examine_split(survey: Survey, name: SplitName, limit: int, count: CountDone) -> results.SplitCounts:

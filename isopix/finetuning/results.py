@@ -21,7 +21,7 @@ class CalibrationBin:
 
 @dataclass(frozen=True)
 class ClassificationMetrics:
-    """`accuracy` is that of the majority vote over all masks (iGPT section 4.6), with its 95 % `interval`.
+    """`accuracy` is that of the majority vote over all masks (iGPT section 4.6), with its 95% `interval`.
 
     `cross_entropy` is in nats per image, the mean over masks; `top5_accuracy` that of the mean probability.
     `confusion_matrix` [C C] counts images by class (rows) and prediction (columns). `ensemble` has the
@@ -72,7 +72,7 @@ class EvaluationResult(Result):
         columns = self.classes if few else ("most frequent error",)
         title = f"Accuracy by class{', and images by prediction' * few}"
         return [
-            Table(f"{self.measurement.line}{masking}", ["metric", "value (95 % CI)"], rows),
+            Table(f"{self.measurement.line}{masking}", ["metric", "value (95% CI)"], rows),
             Table(title, ["class", "accuracy", *columns], list(self._class_rows(few=few))),
         ]
 

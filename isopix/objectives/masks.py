@@ -44,7 +44,7 @@ class BernoulliMask(MaskSpec):
     """Probability that a position is masked."""
 
     def label(self) -> str:
-        return f"{100 * self.ratio:g} % of positions, independent"
+        return f"{100 * self.ratio:g}% of positions, independent"
 
     def sample(self, batch: int, grid: Grid, num_codes: int, generator: torch.Generator) -> Mask:
         return torch.rand(batch, grid.positions, 1, generator=generator) < self.ratio
@@ -66,7 +66,7 @@ class PerChannelMask(MaskSpec):
     """Probability that a code is masked."""
 
     def label(self) -> str:
-        return f"{100 * self.ratio:g} % of codes, independent"
+        return f"{100 * self.ratio:g}% of codes, independent"
 
     def sample(self, batch: int, grid: Grid, num_codes: int, generator: torch.Generator) -> Mask:
         return torch.rand(batch, grid.positions, num_codes, generator=generator) < self.ratio
@@ -97,7 +97,7 @@ class BlockMask(MaskSpec):
     """Number of single positions to mask instead of squares; null: squares."""
 
     def label(self) -> str:
-        amount = self.exact_count or f"{100 * self.ratio:g} % of"
+        amount = self.exact_count or f"{100 * self.ratio:g}% of"
         shape = "" if self.exact_count or self.side == 1 else f", in {self.side} × {self.side} blocks"
         return f"{amount} positions in every image{shape}"
 

@@ -56,7 +56,7 @@ def keep_or_swap(
     chosen: Mask, *, random_rate: float, keep_rate: float, generator: torch.Generator
 ) -> Corruption:
     """Of the chosen positions, keep a fraction as they are, show another position of the image, not chosen,
-    at a fraction, and mask all others (80, 10 and 10 % in ViT, appendix B.1.2).
+    at a fraction, and mask all others (80, 10 and 10% in ViT, appendix B.1.2).
     """
     whole = chosen.any(-1)
     choice, place = torch.rand(2, *whole.shape, generator=generator)

@@ -33,7 +33,7 @@ def plot_classification(metrics: Any, classes: Sequence[str]) -> Figure:
     right.plot(confidence, accuracy, color=style.COLORS[0], linewidth=1)
     sizes = 4 + LARGEST_POINT * images / images.sum()
     right.scatter(confidence, accuracy, sizes, color=style.COLORS[0], clip_on=False, zorder=3)
-    right.set_title(f"ECE {100 * metrics.calibration_error:.1f} %", fontweight="normal")
+    right.set_title(f"ECE {100 * metrics.calibration_error:.1f}%", fontweight="normal")
     right.set(xlabel="Confidence", ylabel="Accuracy", xlim=(0, 1), ylim=(0, 1), aspect="equal")
     for axis in (bar.ax.yaxis, right.xaxis, right.yaxis):
         style.percent_ticks(axis)

@@ -34,7 +34,7 @@ class CurveLabel(NamedTuple):
 
 
 class ProbePoint(NamedTuple):
-    """Validation loss in nats, and probe accuracy with its 95 % interval, at a training step."""
+    """Validation loss in nats, and probe accuracy with its 95% interval, at a training step."""
 
     step: int
     loss: float
@@ -110,7 +110,7 @@ def _draw_probes(axes: Axes, probes: Sequence[ProbePoint]) -> None:
 
 @style.figure_style()
 def plot_probe_accuracy(probes: Mapping[str, Probe]) -> Figure:
-    """Plot test accuracy with 95 % intervals by layer, for each run by name; the best layer is ringed."""
+    """Plot test accuracy with 95% intervals by layer, for each run by name; the best layer is ringed."""
     figure, axes = _new_axes()
     labels: dict[CurveLabel, None] = {}
     for (name, probe), color in zip(probes.items(), cycle(style.COLORS), strict=False):
@@ -175,7 +175,7 @@ def plot_finetuning_accuracy(
 
 @style.figure_style()
 def plot_accuracy_vs_loss(runs: Mapping[str, Sequence[ProbePoint]], *, unit: str = "code") -> Figure:
-    """Plot probe accuracy with its 95 % interval against validation loss, a line per run (iGPT figure 3).
+    """Plot probe accuracy with its 95% interval against validation loss, a line per run (iGPT figure 3).
 
     The loss decreases to the right, as in the paper. Labels show the last accuracy of each run.
     """
@@ -218,7 +218,7 @@ def plot_accuracy_bars(groups: Mapping[str, Sequence[Bar]]) -> Figure:
             if bar.ensemble is not None:
                 axes.bar(x, bar.ensemble, 0.9 * BAR_WIDTH, fill=False, edgecolor=style.TEXT_COLOR)
             top = max(bar.accuracy, bar.ensemble or 0)
-            axes.text(x, top, f"{100 * bar.accuracy:.1f} %", ha="center", va="bottom", fontsize=8)
+            axes.text(x, top, f"{100 * bar.accuracy:.1f}%", ha="center", va="bottom", fontsize=8)
     axes.set_xticks(range(len(groups)), [style.wrap_title(name) for name in groups])
     axes.set_ylabel("Test accuracy")
     axes.margins(y=0.12)
@@ -243,7 +243,7 @@ def thin(values: Float[np.ndarray, " n"]) -> Int[np.ndarray, " k"]:
 
 
 def running_mean(values: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-    """Return a centered running mean over 4 % of the points; the window shrinks symmetrically at the ends."""
+    """Return a centered running mean over 4% of the points; the window shrinks symmetrically at the ends."""
     total = np.concatenate([[0.0], values.cumsum()])
     index = np.arange(len(values))
     half = np.minimum(round(SMOOTHING * len(values) / 2), np.minimum(index, index[::-1]))
@@ -287,7 +287,7 @@ def _label_accuracies(axes: Axes, labels: Sequence[CurveLabel]) -> None:
 
 
 def _percent_label(name: str, accuracy: float, color: str) -> CurveLabel:
-    return CurveLabel(accuracy, f"{name} {100 * accuracy:.1f} %", color)
+    return CurveLabel(accuracy, f"{name} {100 * accuracy:.1f}%", color)
 
 
 def _ring_point(axes: Axes, x: int | float, y: float, color: str) -> None:

@@ -173,4 +173,4 @@ def _explained_variance(axes: Axes, ratios: Sequence[Any], colors: Sequence[str]
 
 
 def _percent(fraction: float) -> str:
-    return f"{100 * fraction:.0f} %" if fraction >= 0.1 else f"{100 * fraction:.1f} %"
+    return f"{100 * fraction:.0f}%" if fraction >= 0.1 else f"{100 * fraction:.1f}%"

@@ -113,7 +113,7 @@ def decimal(value: float, digits: int) -> str:
 
 def percent_ticks(axis: Axis) -> None:
     """Format the ticks of an axis of fractions as percentages."""
-    axis.set_major_formatter(FuncFormatter(lambda fraction, _: f"{100 * fraction:.0f} %"))
+    axis.set_major_formatter(FuncFormatter(lambda fraction, _: f"{100 * fraction:.0f}%"))
 
 
 @figure_style()

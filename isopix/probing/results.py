@@ -19,7 +19,7 @@ RAW_PIXELS, PIXEL_COMPONENTS = "raw pixels", "raw pixels, PCA"  # baselines with
 class LayerScore:
     """The accuracies of a layer, fractions of images, at the setting that validation `selected`.
 
-    `interval` is the 95 % interval of the test accuracy. `selected` is as {"L2 penalty": 1e-3}, and `fit` as
+    `interval` is the 95% interval of the test accuracy. `selected` is as {"L2 penalty": 1e-3}, and `fit` as
     {"objective": 0.41, "iterations": 37}; `ensemble` is known for a vote over masks.
     """
 
@@ -66,7 +66,7 @@ class LayerScores:
 
 @dataclass(frozen=True)
 class Gain:
-    """Test accuracy minus the highest of any baseline, with the 95 % interval of pairs."""
+    """Test accuracy minus the highest of any baseline, with the 95% interval of pairs."""
 
     baseline: str
     difference: float
@@ -122,7 +122,7 @@ class ProbeResult(Result):
     def tables(self) -> list[Table]:
         measured = f", {self.measurement.line}" if self.measurement else ""
         masked = ("single mask", "averaged") if self.config.mask_ensemble else ()
-        accuracy = "test accuracy (95 % CI)"
+        accuracy = "test accuracy (95% CI)"
         columns = ("layer", accuracy, *masked, "validation", "untrained", *self.best.selected)
         return [
             Table(f"{self.method_title}{measured}; * best on validation", columns, list(self._layer_rows())),
@@ -134,7 +134,7 @@ class ProbeResult(Result):
 
         groups = self.network.num_test_groups
         over = "" if groups is None else f" over {groups:,} groups of test images"
-        caption = f"Test accuracy by layer. Band: 95 % interval{over}; ring: best layer on validation images."
+        caption = f"Test accuracy by layer. Band: 95% interval{over}; ring: best layer on validation images."
         yield caption, plot_probe_accuracy({"trained": self})
 
     def _layer_rows(self) -> Iterator[tuple[str, ...]]:

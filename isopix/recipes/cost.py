@@ -92,7 +92,7 @@ def memory_by_depth(recipe: Recipe) -> TrainingMemory:
 
 
 def check_memory(recipe: Recipe, *, total: int, free: int, num_ranks: int = 1) -> str:
-    """Return a warning if training needs more than 80 % of the `free` bytes of a device; empty otherwise.
+    """Return a warning if training needs more than 80% of the `free` bytes of a device; empty otherwise.
 
     Raises ValueError, with the batch size or the number of chunks that fits, if it needs more than `total`.
     Each of `num_ranks` devices has a part of the batch and, with FSDP, of the weights.

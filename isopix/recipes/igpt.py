@@ -6,10 +6,10 @@ Command:  isopix pretrain igpt.s --data imagenet-1k --out runs/igpt-s
 Cost:     1 M steps of 128 images at 32x32 (XL: 2 M of 64 at 64x64), about 100 epochs of ImageNet;
           FLOPs, memory and time on a device: isopix plan igpt.s
           tiny: 25 minutes on one CPU core; digits and translated_digits: a few minutes
-Expected: linear-probe accuracy on ImageNet (table 2): L 60.3 % at 32x32, XL 68.7 % at 64x64 (5 layers
-          concatenated: 72.0 %)
+Expected: linear-probe accuracy on ImageNet (table 2): L 60.3% at 32x32, XL 68.7% at 64x64 (5 layers
+          concatenated: 72.0%)
           digits: about 1.4 nats per pixel on the test set; translated_digits: 0.49 nats and a linear-probe
-          accuracy of 69 to 76 % for three seeds (untrained 26 %); with _bert 0.53 nats and 31 to 43 %
+          accuracy of 69 to 76% for three seeds (untrained 26%); with _bert 0.53 nats and 31 to 43%
 
 Differences: the number of heads of S, M and L is the released code's; XL's was never published, and ours is
 24 (128 channels each). The paper's XL also trained on 100 million web images without augmentation; ours

@@ -8,7 +8,7 @@ Cost:     paper: 51 epochs of CIFAR-10 per network; small: minutes per network o
 Expected: the paper has no numeric table; its ten claims are tested on the finished study
 
 A recipe is a block, an encoding of the three channels and a depth, in a grid of all combinations. All have
-width 128, predict the 3 x 256 levels of 15 % of the pixels, and train with Adam: one epoch of warmup to lr
+width 128, predict the 3 x 256 levels of 15% of the pixels, and train with Adam: one epoch of warmup to lr
 0.01, then 50 epochs of cosine decay, in batches of 128 (the paper: 32 for four heads, for memory). Hidden
 layers are not widened: a mixer has as many hidden units as positions, and an MLP as its width, so that
 convolution and mixer cost the same. `block.units=128` gives a mixer the convolution's parameters,

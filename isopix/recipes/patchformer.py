@@ -3,7 +3,7 @@
 Command:  isopix pretrain patchformer.base --data imagenet-1k --out runs/patchformer
           isopix finetune runs/patchformer --data imagenet-1k --out runs/classes --labels 10%
 Cost:     300,000 steps of 128 images at 224x224 (the paper: a TPU v3-32); isopix plan patchformer.base
-Expected: top-1 accuracy on ImageNet with 1, 10 and 20 % of the labels: 30.3, 65.5 and 70.2 %
+Expected: top-1 accuracy on ImageNet with 1, 10 and 20% of the labels: 30.3, 65.5 and 70.2%
 
 Not in the paper, and our choice: a constant learning rate, ViT's initialization, the augmentation of whole
 images in fine-tuning (iGPT's of ImageNet; of CIFAR for `tiny`), and what the docstrings of

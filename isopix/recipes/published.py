@@ -137,7 +137,7 @@ IGPT_TABLE_4 = (
         TableRow(method, "cifar10", {f"{count:,} labels": Value(*each) for count, each in errors.items()})
         for method, errors in LOW_DATA.items()
     ),
-    row("iGPT-L, fine-tuned", "cifar10", {"40 labels": 57.9}, "section 4.7: 42.1 % accuracy"),
+    row("iGPT-L, fine-tuned", "cifar10", {"40 labels": 57.9}, "section 4.7: 42.1% accuracy"),
 )
 
 # The figure has no numbers; these stand in the text and in table 1.
@@ -176,12 +176,12 @@ PATCHFORMER_TOP_1 = (
     row("PatchFormer", IMAGENET, {ONE: 30.3, TEN: 65.5, TWENTY: 70.2}),
 )
 PATCHFORMER_TOP_5 = (
-    row("CPC++", IMAGENET, {ONE: 64.03, TEN: 84.88, TWENTY: 88.5}, "20 %: read from a plot"),
+    row("CPC++", IMAGENET, {ONE: 64.03, TEN: 84.88, TWENTY: 88.5}, "20%: read from a plot"),
     row("Selfie", IMAGENET, {}, "not known"),
     row("PatchFormer", IMAGENET, {ONE: 52.0, TEN: 82.3, TWENTY: 87.6}),
 )
 
-# Vision Transformer: 2 % above training from scratch and 4 % below supervised pre-training.
+# Vision Transformer: 2% above training from scratch and 4% below supervised pre-training.
 VIT_SELF_SUPERVISED = (
     row("ViT-B/16, masked patch prediction", IMAGENET, {ACCURACY: 79.9}, "section 4.6"),
     row("ViT-B/16 from scratch", IMAGENET, {ACCURACY: "2 points lower"}, "section 4.6"),

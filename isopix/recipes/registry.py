@@ -14,7 +14,6 @@ from isopix.core.registry import NAMES, import_modules, kinds, nouns
 from isopix.core.text import did_you_mean
 from isopix.data.dataset import DataConfig
 from isopix.data.load import load_dataset
-from isopix.data.sources.arrays import palette_of
 from isopix.finetuning.classifier import FineTuneConfig
 from isopix.model.spec import ModelSpec
 from isopix.recipes import isotropic
@@ -25,13 +24,11 @@ from isopix.train.config import TrainConfig
 
 Make = Callable[[], Recipe]
 SIZE, SIDES = ("size", "data.size"), ("data.rows", "data.cols")
-PALETTE_OF_DATA, PALETTE_FILE = "palette of the data", "palette file"  # the origins of settings
 # `seed` is not data.seed, which only its full path names.
 LR, SEARCH = "train.optimizer.lr", "search"  # or search:LARGEST..SMALLEST, given as the learning rate
 ALIASES = {"seed": "train.seed", "learning_rate": LR}
 EPOCHS = "epochs"  # given instead of the steps, which it is once the images are known
 SETTINGS_GROUPS = (Recipe, ModelSpec, DataConfig, TrainConfig, FineTuneConfig)
-PALETTE_SETTINGS = ("num_colors", "palette_file")
 # By default a training evaluates as many images as take a fifth of its work.
 EVALUATION_SETTINGS = ("evaluate_images", "num_test_images")
 EVALUATION_SHARE, TRAINING_PASSES = 0.2, 3  # a training image takes as long as three evaluated ones
@@ -100,14 +97,12 @@ def resolve(
     options: Mapping[str, Any] | None = None,
     settings: Sequence[str] = (),
 ) -> Resolved:
-    """Return a recipe, changed by `layers`, with the data's palette and affordable evaluation."""
+    """Return a recipe, changed by `layers`, with the colors of a palette file and affordable evaluation."""
     unchanged = find(recipe) if isinstance(recipe, str) else recipe
     changed, origins = overridden(unchanged, layers(file, options, settings))
-    with_palette = with_palette_of_data(changed, origins)
+    with_palette = with_colors_of_file(changed, origins)
     if with_palette != changed:
-        paths = [f"model.codec.{name}" for name in PALETTE_SETTINGS]
-        origin = PALETTE_FILE if any(path in origins for path in paths) else PALETTE_OF_DATA
-        origins = dict.fromkeys(paths, origin) | origins
+        origins["model.codec.num_colors"] = "palette file"
     changed = with_affordable_evaluation(with_palette, origins) if isinstance(recipe, str) else with_palette
     for name in EVALUATION_SETTINGS:
         if getattr(changed.train, name) != getattr(with_palette.train, name):
@@ -216,13 +211,12 @@ def is_setting(path: str) -> bool:
     return all(name in names for name in path.split("."))
 
 
-def with_palette_of_data(recipe: Recipe, given: Collection[str]) -> Recipe:
-    """Return the recipe with the palette of its file or of its images, unless colors are `given`."""
+def with_colors_of_file(recipe: Recipe, given: Collection[str]) -> Recipe:
+    """Return the recipe with as many colors as its palette file has, unless they are `given`."""
     names = {path.rpartition(".")[2] for path in given}
-    palette = None if "palette_file" in names else palette_of(recipe.data.source)
-    if "num_colors" in names or (palette is None and "palette_file" not in names):
+    if "num_colors" in names or "palette_file" not in names:
         return recipe
-    return recipe.updated(codec=recipe.model.codec.with_palette(palette))
+    return recipe.updated(codec=recipe.model.codec.with_colors_of_file())
 
 
 def with_affordable_evaluation(recipe: Recipe, given: Collection[str]) -> Recipe:

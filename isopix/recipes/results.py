@@ -1,14 +1,12 @@
 """Costs of a recipe, and results of `show` and `plan`, without PyTorch."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from json import dumps
 from typing import Any, Literal, NamedTuple
 
 from isopix.core.choices import Precision
-from isopix.core.device_specs import DEVICE_SPECS
-from isopix.core.text import Table, format_bytes, format_duration, spell_duration
+from isopix.core.text import Table, format_bytes, spell_duration
 from isopix.storage.result import Result
 
 UNCHANGED = "recipe"  # the source of values of the recipe
@@ -41,35 +39,6 @@ class DeviceCost:
     price: float | None
 
 
-@dataclass(frozen=True)
-class ParallelPlan:
-    """A strategy of `micro_batch` images on each of `count` devices, `accumulate` times a step."""
-
-    device: str
-    count: int
-    strategy: Literal["ddp", "fsdp"]
-    recompute: bool
-    accumulate: int
-    micro_batch: int
-    memory: int  # bytes of each device
-    memory_limit: int
-    hours: float
-    command: str
-
-    @property
-    def devices(self) -> str:
-        return f"{self.count}x{self.device}"
-
-    @property
-    def fits(self) -> bool:
-        return self.memory <= self.memory_limit
-
-    @property
-    def name(self) -> str:
-        strategy = self.strategy if self.count > 1 else "one device"
-        return f"{strategy}, recompute" if self.recompute else strategy
-
-
 class PlanResult(Result):
     """Cost of training; FLOPs are per image, bytes and seconds are estimates for `device`."""
 
@@ -95,7 +64,6 @@ class PlanResult(Result):
     mfu: float
     price: float | None
     device_hours: tuple[DeviceCost, ...]
-    parallel: tuple[ParallelPlan, ...] = ()
 
     @property
     def images(self) -> int:
@@ -105,24 +73,11 @@ class PlanResult(Result):
     def seconds(self) -> float:
         return self.images / self.images_per_second
 
-    def recommended(self, devices: str) -> ParallelPlan | None:
-        """Return the plan of fewest hours of those that fit the devices, DDP first; None if none does."""
-        fitting = [each for each in self.parallel if each.devices == devices and each.fits]
-        return min(fitting, key=lambda each: each.hours, default=None)
-
     def tables(self) -> list[Table]:
-        if not self.parallel:
-            return [self._estimate(), self._hours()]
-        by_devices = groupby(self.parallel, key=lambda plan: plan.devices)
-        return [self._strategies(devices, list(plans)) for devices, plans in by_devices]
+        return [self._estimate(), self._hours()]
 
     def notes(self) -> list[str]:
-        if not self.parallel:
-            return [f"The time assumes {self.mfu:.0%} of the {self.peak} of {self.device}."]
-        best = {each.devices: self.recommended(each.devices) for each in self.parallel}
-        lines = [f"{devices}: {plan.command if plan else 'nothing fits'}" for devices, plan in best.items()]
-        assumed = f"Times assume {self.mfu:.0%} of the peak FLOP/s and free communication; * is recommended."
-        return [*lines, assumed]
+        return [f"The time assumes {self.mfu:.0%} of the {self.peak} of {self.device}."]
 
     def _estimate(self) -> Table:
         chunk = self.batch_size // self.accumulate
@@ -142,31 +97,12 @@ class PlanResult(Result):
 
     def _hours(self) -> Table:
         caption = f"Training on one device at {self.mfu:.0%} of its {self.gpu_precision} peak"
-        rows = [
-            (each.device, f"{each.peak_flops / 1e12:,.1f}", _amount(each.hours), *self._cost(each.hours))
-            for each in self.device_hours
-        ]
+        rows = []
+        for each in self.device_hours:
+            cost = [] if each.price is None else [_amount(each.price)]
+            rows.append((each.device, f"{each.peak_flops / 1e12:,.1f}", _amount(each.hours), *cost))
         columns = ["device", "peak TFLOP/s", "hours", "cost"]
         return Table(caption, columns if self.price is not None else columns[:-1], rows)
-
-    def _strategies(self, devices: str, plans: Sequence[ParallelPlan]) -> Table:
-        best, memory = self.recommended(devices), DEVICE_SPECS[plans[0].device].memory
-        rows = [
-            (
-                f"{each.name} *" if each is best else each.name,
-                f"{each.micro_batch} x {each.accumulate}",
-                format_bytes(each.memory),
-                format_duration(3600 * each.hours) if each.fits else "does not fit",
-                *self._cost(each.hours * each.count),
-            )
-            for each in plans
-        ]
-        caption = f"{self.recipe} on {devices}, {format_bytes(memory)} each"
-        columns = ["strategy", "images", "memory", "time", "cost"]
-        return Table(caption, columns if self.price is not None else columns[:-1], rows)
-
-    def _cost(self, device_hours: float) -> list[str]:
-        return [] if self.price is None else [_amount(device_hours * self.price)]
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,9 @@
 
 Command:  isopix pretrain vit.b16 --data imagenet-1k --out runs/vit-b16
 Cost:     1 M steps of 4096 images at 224x224 (the paper: 14 epochs of JFT); isopix plan vit.b16
-Expected: B/16 fine-tuned on ImageNet: 79.9 % top-1 accuracy, 2 points above from scratch (section 4.6)
+Expected: B/16 fine-tuned on ImageNet: 79.9% top-1 accuracy, 2 points above from scratch (section 4.6)
 
-Half of the patches are corrupted, 80 % of them to a mask token, 10 % to another patch of the image and 10 %
+Half of the patches are corrupted, 80% of them to a mask token, 10% to another patch of the image and 10%
 not at all; the target is the mean color of each, 3 bits per channel. The paper trains B/16 with Adam at 2e-4,
 10,000 steps of warmup, on JFT with random flips and Inception crops; ours are Image GPT's crops. L/16 and
 H/14 are its sizes with the same objective; `tiny` and its variants are for two CPU cores. Alternatives of the
@@ -26,7 +26,7 @@ from isopix.recipes.recipe import PAPERS, Recipe
 from isopix.train.config import Adam, TrainConfig, WarmupCosineSchedule
 
 NORM = LayerNormSpec(epsilon=1e-6)  # as in the released code
-WARMUP = WarmupCosineSchedule(warmup_epochs=1000.0, max_warmup_fraction=0.01)  # 1 % of the steps
+WARMUP = WarmupCosineSchedule(warmup_epochs=1000.0, max_warmup_fraction=0.01)  # 1% of the steps
 
 # L_CLF alone, on whole images (section 3.2), with the augmentation of pre-training.
 FINETUNE = ("generative_weight=0.0", "mask_ratio=0.0", "mask_at_eval=false")

@@ -61,7 +61,7 @@ class ReportResult(Result):
 
     def tables(self) -> list[Table]:
         columns = ["name", "network", "loss", "layer", "accuracy"]
-        title = "Runs and baselines: test loss in nats, test accuracy with 95 % interval"
+        title = "Runs and baselines: test loss in nats, test accuracy with 95% interval"
         return [Table(title, columns, [_cells(row) for row in self.summary])] if self.summary else []
 
 

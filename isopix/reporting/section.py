@@ -170,8 +170,8 @@ def image_tag(png: bytes, alt: str, *, scale: float = 0.5) -> Markup:
 
 
 def percent(fraction: float) -> str:
-    """Return `41.2 %`, with a no-break space."""
-    return f"{100 * fraction:.1f}\u00a0%"
+    """Return `41.2%`."""
+    return f"{100 * fraction:.1f}%"
 
 
 def join_words(words: Sequence[str]) -> str:

@@ -39,7 +39,7 @@ def headline(runs: Mapping[str, RunRecord]) -> tuple[str, str]:
         parts.append(_probed(probes[best], "" if alone else f" ({best}{of_several})"))
     for name, run in runs.items():
         if found := training.finetune_accuracy(run):
-            bounds = f"95\u00a0% interval {percent(found.low)} to {percent(found.high)}"
+            bounds = f"95% interval {percent(found.low)} to {percent(found.high)}"
             of = "" if alone else f" ({name})"
             parts.append((f"Test accuracy after fine-tuning{of}: {percent(found.accuracy)}", bounds))
         if alone and (loss := training.held_out_loss(run)):
@@ -55,7 +55,7 @@ def _probed(probe: ProbeResult, of: str) -> tuple[str, str]:
     if probe.gain is None:
         return text, layer
     gain, low, high = map(signed_points, (probe.gain.difference, *probe.gain.interval))
-    gained = f"{gain} points (95\u00a0% interval {low} to {high})"
+    gained = f"{gain} points (95% interval {low} to {high})"
     return text, f"{layer}, {gained} relative to the best baseline, {probe.gain.baseline}"
 
 
@@ -160,7 +160,7 @@ def summary_section(runs: Mapping[str, RunRecord], name: str) -> Section:
     units = dict.fromkeys(training.loss_unit(run) for run in runs.values() if run.predicts_codes)
     notes = [
         "Accuracy: test accuracy of a probe of frozen features, or of the fine-tuned network, with its"
-        f" 95\u00a0% interval. Loss: per {' or '.join(units) or 'predicted code'}."
+        f" 95% interval. Loss: per {' or '.join(units) or 'predicted code'}."
     ]
     losses = [loss for run in runs.values() if run.predicts_codes and (loss := training.held_out_loss(run))]
     if len({each.measurement.images_hash for each in losses}) > 1:
@@ -170,7 +170,7 @@ def summary_section(runs: Mapping[str, RunRecord], name: str) -> Section:
     panels = [Panel(summary=summary_rows(runs), notes=notes)]
     probes = {run: record.probe for run, record in runs.items() if record.probe}
     if len(probes) > 1 and not different:
-        caption = "Test accuracy by layer. Bands: 95\u00a0% intervals; rings: best layers on validation."
+        caption = "Test accuracy by layer. Bands: 95% intervals; rings: best layers on validation."
         numbers = {run: probe.record() for run, probe in probes.items()}
         panels.append(Panel([figure_chart(curves.plot_probe_accuracy(probes), numbers, name, caption)]))
     return Section("Runs and baselines", panels)

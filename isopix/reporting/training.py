@@ -30,7 +30,7 @@ class MeanLoss(NamedTuple):
 
 
 class FineTuneAccuracy(NamedTuple):
-    """The test accuracy of a fine-tuned run with its 95 % interval, after `step` steps."""
+    """The test accuracy of a fine-tuned run with its 95% interval, after `step` steps."""
 
     accuracy: float
     low: float
@@ -113,7 +113,7 @@ def loss_section(run: RunRecord, name: str, path: str) -> Section:
     figure = curves.plot_loss(run.log, classes, unit=unit, loss_key=key, baselines=lines)
     caption = f"Loss by step, in nats (left) and bits (right) per {unit}, from log.jsonl."
     if curves.probe_points(run.log):
-        caption += " Below: accuracy of a linear probe on validation images, with its 95\u00a0% interval."
+        caption += " Below: accuracy of a linear probe on validation images, with its 95% interval."
     chart = figure_chart(figure, _thinned(logged, key), name, caption)
     return Section("Loss", [Panel([chart], [table])], "pair")
 
@@ -147,7 +147,7 @@ def finetuning_section(run: RunRecord, name: str, path: str) -> Section | None:
         return Section("Fine-tuning", [Panel([chart], notes=[command])], "pair")
     bounds = f"{percent(found.accuracy)} ({percent(found.low)} to {percent(found.high)})"
     baselines = [(each, percent(accuracy)) for each, accuracy in found.measurement.baselines.items()]
-    rows = [("test accuracy (95 % CI)", bounds), *baselines]
+    rows = [("test accuracy (95% CI)", bounds), *baselines]
     table = Table(f"Step {found.step:,}, {found.measurement.line}", ["metric", "value"], rows)
     return Section("Fine-tuning", [Panel([chart], [table])], "pair")
 
@@ -163,7 +163,7 @@ def probe_curve(runs: Mapping[str, RunRecord], name: str) -> Chart | None:
     caption = (
         f"Linear-probe accuracy of the best layer during training, on"
         f" {join_words([f'{count:,}' for count in sorted(counts)])} validation images other than those that"
-        " chose the layer. Bars: 95\u00a0% intervals; ring: last step; dashed: untrained network."
+        " chose the layer. Bars: 95% intervals; ring: last step; dashed: untrained network."
     )
     numbers = {run: [point._asdict() for point in line] for run, line in lines.items()}
     return figure_chart(curves.plot_accuracy_vs_loss(lines, unit=unit), numbers, name, caption)

@@ -92,7 +92,7 @@ class ClassifiedImages(NamedTuple):
 def save_test_images(
     folder: RunFolder, test: Split, correct: Sequence[Tensor]
 ) -> dict[str, tuple[float, float]]:
-    """Write which test images are classified correctly, by batches, and return the 95 % `interval`."""
+    """Write which test images are classified correctly, by batches, and return the 95% `interval`."""
     if test.hashes is None or not correct:
         return {}
     found = ClassifiedImages(test.hashes, torch.cat(list(correct)).bool().cpu(), test.groups)

@@ -22,7 +22,7 @@ from isopix.model.positions import default_pool, resize_pos_embed
 from isopix.objectives.base import PretrainModel
 from isopix.recipes import registry
 from isopix.recipes.recipe import NETWORK, Recipe
-from isopix.recipes.registry import with_affordable_evaluation, with_palette_of_data
+from isopix.recipes.registry import with_affordable_evaluation, with_colors_of_file
 from isopix.runs.load import FORMER_NAMES, LoadedRun, find_model, load_run, shipped_models
 from isopix.runs.state import State
 from isopix.train.config import ConstantSchedule
@@ -34,7 +34,6 @@ FINETUNE_FIELDS = [each.name for each in fields(FineTuneConfig)]
 # What the meaning of the weights depends on: the network, which codes it predicts, and what it is shown.
 MEANING = ("model.", "objective.kind", "objective.corruption.")
 NO_WEIGHTS = ("dropout", "drop_path")  # ends of settings of the network that may change
-CODEC = "model.codec"
 
 CPU = torch.device("cpu")
 PathLike = str | os.PathLike[str]
@@ -102,7 +101,7 @@ def prepare_pretrain(
     lr_origin = found.origins.get(registry.LR, "")
     if weights is None or loaded is None:
         return TrainingStart(found.recipe, lr_origin=lr_origin)
-    own = _with_codec_of(loaded.recipe, found)
+    own = found.recipe
     _check_same_network(MEANING, own, loaded.recipe)
     if recipe is None and "data.source" not in found.origins:
         require_known_source(own.data.source)
@@ -141,7 +140,7 @@ def prepare_finetune(
     recipe = finetune_recipe(base, str([base.data.source, *images][-1]), from_scratch=loaded is None)
     recipe, given = registry.overridden(recipe, layers)
     if loaded is None:
-        recipe = with_palette_of_data(recipe, given)
+        recipe = with_colors_of_file(recipe, given)
     else:
         _check_same_network(NETWORK, recipe, loaded.recipe)
     # All test images, so that runs of any length can be compared image by image.
@@ -232,11 +231,3 @@ def with_absolute_paths(recipe: Recipe) -> Recipe:
     paths = {name: Path(each).expanduser() for name, each in given.items() if isinstance(each, str)}
     files: dict[str, Any] = {name: str(each.resolve()) for name, each in paths.items() if each.exists()}
     return recipe.updated(data=replace(data, **files), codec=recipe.model.codec.with_absolute_paths())
-
-
-def _with_codec_of(trained: Recipe, resolved: registry.Resolved) -> Recipe:
-    """Return the recipe with the weights' codec where the data would choose a palette."""
-    own, codec = resolved.recipe, trained.model.codec
-    origins = {origin for path, origin in resolved.origins.items() if path.startswith(CODEC)}
-    of_data = origins == {registry.PALETTE_OF_DATA} and type(own.model.codec) is type(codec)
-    return own.updated(codec=codec) if of_data else own

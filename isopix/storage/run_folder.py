@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from isopix.core.text import command_line, naming, similar_paths
+from isopix.core.text import command_line, similar_paths
 from isopix.storage import atomic
 from isopix.storage.checkpoint import latest_folder
 
@@ -102,27 +102,14 @@ class RunFolder:
     @classmethod
     def open(cls, path: Path) -> "RunFolder":
         """Open a run folder; raises ValueError for other folders and for checkpoints."""
-        if path.is_file():
-            raise ValueError(f"{path} is a file, not a run folder")
         if not path.is_dir():
             raise ValueError(no_folder(path))
         if (path / atomic.MANIFEST).is_file():
             raise ValueError(f"{path} is a checkpoint, not a run folder; {_run_around(path)}")
         reject_huggingface_model(path, path)
         run = cls(path)
-        selecting = cls(run.selection).environment
-        if selecting.is_file() and not run.has_checkpoints:
-            with naming(str(selecting)):
-                again = command_line(*atomic.read_json(selecting)["command"][1:])
-            reason = "has no checkpoints yet: its number of steps is still to be selected"
-            raise ValueError(f"{path} {reason}; resume with: {again}")
         if not run.recipe.is_file():
-            names = {each.name for each in path.iterdir() if not atomic.is_temporary(each)}
-            if names and names <= {FOLDER_LOCK, SETTINGS}:
-                raise ValueError(f"{path} has nothing saved yet; the command that began it starts it again")
-            copy = latest_folder(run.checkpoints)
-            problem = f"copy that of {copy}" if copy else "it is not a run folder"
-            raise ValueError(f"{path} has no recipe.json; {problem}")
+            raise ValueError(f"{path} has no recipe.json; it is not a run folder")
         return run
 
     @property

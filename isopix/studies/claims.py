@@ -120,7 +120,7 @@ class Contrast(NamedTuple):
         return 1.0 if self.estimate is None or self.estimate.mean >= 0 else self.estimate.p_value()
 
     def tested(self, adjusted_p: float) -> ContrastRecord:
-        """Return mean, 95 % interval and verdict: above zero it `holds`, by the adjusted p it does not."""
+        """Return mean, 95% interval and verdict: above zero it `holds`, by the adjusted p it does not."""
         values, estimate = self.record.values, self.estimate
         mean, interval = (sum(values) / len(values) if values else None), None
         if estimate is not None:

@@ -125,8 +125,8 @@ def crossed_mean(
 ) -> dict[str, float | None]:
     """Return the mean over seeds and draws of the labels, each a mean of `images`, and half-widths by source.
 
-    Those of one source of variation are 95 % intervals by Student's t, None where it does not vary. They add
-    in quadrature: in simulations, 94.9 % to 99.6 % of designs are covered.
+    Those of one source of variation are 95% intervals by Student's t, None where it does not vary. They add
+    in quadrature: in simulations, 94.9% to 99.6% of designs are covered.
     """
     seeds, draws = mean_half_width(cells.mean(1)), mean_half_width(cells.mean(0))
     new_images = None if images is None else mean_half_width(images.mean((0, 1)), groups)

@@ -21,7 +21,7 @@ class LabelDraw:
 class ComparisonResult(Result):
     """The test accuracy of runs and of a baseline, a row for each seed, a column for each draw of the labels.
 
-    `difference` has half-widths of 95 % intervals by source of variation: `half_width` over seeds and draws,
+    `difference` has half-widths of 95% intervals by source of variation: `half_width` over seeds and draws,
     `half_width_new_images` over test images too. `settings` are those that differ.
     """
 
@@ -38,7 +38,7 @@ class ComparisonResult(Result):
     def tables(self) -> list[Table]:
         draws = f"{count_of(len(self.seeds), 'seed')} x {count_of(len(self.draws), 'draw')} of the labels"
         caption = f"Test accuracy, paired: {draws}, the same {count_of(self.num_images, 'test image')}"
-        columns = ["runs", "baseline", "difference, points (95 % CI)", "on new images"]
+        columns = ["runs", "baseline", "difference, points (95% CI)", "on new images"]
         accuracies = map(_percent, (self.accuracies, self.baseline_accuracies))
         row = (*accuracies, self._points("half_width"), self._points("half_width_new_images"))
         return [Table(caption, columns, [row]), *_settings_table(self.settings, ("runs", "baseline"))]
@@ -50,7 +50,7 @@ class ComparisonResult(Result):
 
 @dataclass(frozen=True)
 class PairedNumber:
-    """A number of two runs on the same images; `half_width` is of the 95 % interval of their difference.
+    """A number of two runs on the same images; `half_width` is of the 95% interval of their difference.
 
     Of an accuracy, `only` counts the images that the first or the second run alone classifies correctly, and
     `p` is that of McNemar's exact test; None for groups of images, which are not independent.
@@ -90,7 +90,7 @@ class RunComparison(Result):
     measurements: tuple[Measurement, ...]
 
     def tables(self) -> list[Table]:
-        columns = ["", "images", *self.runs, "difference (95 % CI)", "correct by one alone", "McNemar's p"]
+        columns = ["", "images", *self.runs, "difference (95% CI)", "correct by one alone", "McNemar's p"]
         images = f"{count_of(self.num_images, 'test image')} of {self.data}"
         return [
             Table(images, columns, [each.row for each in self.numbers]),
@@ -107,7 +107,7 @@ class RunComparison(Result):
             marks = {" − ".join(self.runs): Mark(center, (center - half, center + half))}
             axis = "Difference" if each.only is None else "Difference (percentage points)"
             panels.setdefault(axis, []).append(ForestRow(each.name, marks, 0))
-        yield "Paired differences with 95 % intervals over test images.", plot_forest(panels)
+        yield "Paired differences with 95% intervals over test images.", plot_forest(panels)
 
 
 def _percent(accuracies: Sequence[Sequence[float]]) -> str:

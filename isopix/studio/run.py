@@ -32,7 +32,7 @@ SHAPES = {
     "Lower half": "half",
     "Right half": "rectangle:0.0,0.5,1.0,0.5",
     "Middle": "rectangle",
-    "Random 75 %": "random:0.75",
+    "Random 75%": "random:0.75",
 }
 MAX_IMAGES = 256  # test images that are shown and searched for neighbors
 

@@ -147,7 +147,7 @@ class WarmupCosineSchedule(ScheduleSpec):
         return 0.5 * (1 + math.cos(math.pi * (step - warmup) / max(1, steps - warmup)))
 
     def label(self) -> str:
-        most = f"at most {100 * self.max_warmup_fraction:g} % of steps"
+        most = f"at most {100 * self.max_warmup_fraction:g}% of steps"
         return f"{self.warmup_epochs:g}-epoch warmup ({most}), cosine decay to 0"
 
 

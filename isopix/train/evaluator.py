@@ -201,16 +201,12 @@ class Evaluations:
                     try:
                         _add_metrics(metrics, evaluate(step), spec.kind)
                     except Exception as error:
-                        if not spec.may_fail or (step == 0 and isinstance(error, DuplicateMetricError)):
+                        if not spec.may_fail:
                             raise
                         notes.append(f"no {spec.label()} at step {step}: {_cause(error)}")
         evaluation = {"kind": "evaluation", "step": step, "split": "validation", **metrics}
         records = [{"kind": "note", "step": step, "text": text} for text in notes]
         return [evaluation, *records] if metrics else records
-
-
-class DuplicateMetricError(ValueError):
-    """A metric of a name that the log record has already."""
 
 
 class NonFiniteMetricError(ValueError):
@@ -221,7 +217,7 @@ def _add_metrics(metrics: dict[str, int | float], found: Any, kind: str) -> None
     for name, value in found.items():
         if name in {*metrics, "kind", "step", "split"}:
             returned = f"evaluator '{kind}' returns '{name}'"
-            raise DuplicateMetricError(f"{returned}, which the log record has already")
+            raise EvaluationError(f"{returned}, which the log record has already")
         if not math.isfinite(value):
             raise NonFiniteMetricError(f"the validation metric '{name}' of evaluator '{kind}'")
         metrics[str(name)] = int(value) if isinstance(value, Integral) else float(value)

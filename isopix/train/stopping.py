@@ -42,7 +42,7 @@ class DivergedError(RuntimeError):
 class DivergenceDetector:
     """Reads the log records of a run; raises DivergedError once the loss was high for a fifth of it.
 
-    The median of the last 1 % of losses is high while it exceeds its minimum by a quarter of the decrease so
+    The median of the last 1% of losses is high while it exceeds its minimum by a quarter of the decrease so
     far, a tenth of the initial loss, and two standard deviations; thresholds are ours (iGPT gives none).
     """
 

@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from cyclopts import Parameter
-
 from isopix.core.choices import MFU, Range
 from isopix.core.text import Table
 from isopix.core.verb import verb
@@ -16,12 +14,6 @@ from isopix.reporting.results import RunRow, runs_table
 from isopix.storage.result import Result
 from isopix.verbs.options import DeviceLike, PathLike, RecipeLike, Settings, SettingsFile
 
-Devices = Annotated[
-    tuple[str, ...],
-    Parameter(consume_multiple=True),
-    "Devices that train together, as COUNTxNAME; several to compare: 64xH100 8xA100. A number alone "
-    "counts devices of this machine's kind.",
-]
 Price = Annotated[Annotated[float, Range(low=0)] | None, "Price of a device hour, in any currency."]
 Utilization = Annotated[
     Annotated[float, Range(above=0, high=1)],
@@ -34,26 +26,19 @@ def plan(
     recipe: RecipeLike,
     *settings: Settings,
     file: SettingsFile = None,
-    devices: Devices = (),
     price: Price = None,
     mfu: Utilization = MFU,
     device: DeviceLike = "auto",
 ) -> PlanResult:
     """Estimate parameters, FLOPs per image, memory and training time of a recipe; writes nothing.
 
-    With --devices, also what fits on several devices by DDP and FSDP, and the command that trains.
-
-    Example: isopix plan igpt.l --devices 64xH100 --price 2.5
+    Example: isopix plan igpt.l --price 2.5
     """
     from isopix.core import device as hardware
     from isopix.recipes import cost, registry
-    from isopix.recipes.parallel_plans import parallel_plans
 
     found = registry.resolve(recipe, file=file, settings=settings).recipe
     where, train, model = hardware.select_device(device), found.train, found.model
-    words = [found.name, *settings, *(["--file", file] if file else [])]
-    own = hardware.spec_name(where)
-    plans = [plan for text in devices for plan in parallel_plans(found, text, words, own_device=own, mfu=mfu)]
     costs, flops, precision = cost.recipe_cost(found), cost.training_flops(found), train.precision_on(where)
     memory = cost.recipe_memory(found.updated(precision=precision))
     known = hardware.peak_flops(where, precision)
@@ -77,7 +62,6 @@ def plan(
         mfu=mfu,
         price=price,
         device_hours=tuple(cost.device_costs(flops, train.gpu_precision, mfu=mfu, price_per_hour=price)),
-        parallel=tuple(plans),
     )
 
 

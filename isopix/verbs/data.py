@@ -55,11 +55,15 @@ def _draw(folder: Path, result: DataResult) -> None:
     counts = {
         printable(name): count_of(n, "image") for name, n in (result.splits["train"].classes or {}).items()
     }
-    shown = f"; {len(pictures)} of {count_of(result.num_classes, 'class')} shown"
+    num_shown = sum(map(bool, pictures))  # the unlabeled ones have no name
+    titles = {}
+    if unlabeled := result.splits["train"].unlabeled:
+        counts[""], titles[""] = count_of(unlabeled, "image"), "unlabeled"
+    shown = f"; {num_shown} of {count_of(result.num_classes, 'class')} shown"
     title = ", ".join(f"{split.images:,} {name}" for name, split in result.splits.items())
-    title = f"{result.data}: {title} images{shown if len(pictures) < result.num_classes else ''}"
+    title = f"{result.data}: {title} images{shown if num_shown < result.num_classes else ''}"
     lines = [
-        SheetLine(name if counts else "", counts.get(name, ""), found) for name, found in pictures.items()
+        SheetLine(titles.get(name, name), counts.get(name, ""), found) for name, found in pictures.items()
     ]
     replace_file(folder / "contact-sheet.png", png_bytes(plot_contact_sheet(title, lines)))
     if sizes := result.survey.sizes:

@@ -158,7 +158,7 @@ def compare(
     can be measured for, on test images that neither has seen.
 
     Of groups: paired differences of test accuracy. Each run is compared with the one of the same seed, labels
-    and test images. The 95 % interval covers other seeds and draws of labels; that for new images covers
+    and test images. The 95% interval covers other seeds and draws of labels; that for new images covers
     other test images too. A folder stands for the runs in it.
 
     Example: isopix compare runs/photos igpt.tiny-cifar10 --data cifar10 --limit 1000

@@ -40,7 +40,7 @@ TEXTS = re.compile(
 
 
 def check_golden(name: str, case: str, value: Any, base: Any = ()) -> None:
-    """Assert that a case gives what it gave: texts are equal, numbers to 0.1 % or their last digit.
+    """Assert that a case gives what it gave: texts are equal, numbers to 0.1% or their last digit.
 
     With `base`, only what differs from it is kept and compared.
     """

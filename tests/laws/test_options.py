@@ -65,7 +65,7 @@ OWN_CALLS = {
 LIMIT = 30
 # Another value of each option, whatever the verb.
 OTHERS = f"""
---colors 5; --concat 2; --count 3; --data other.npz; --devices 2xA100; --each 1;
+--colors 5; --concat 2; --count 3; --data other.npz; --each 1;
 --features residual; --file settings.json; --finetune-steps 1; --from ar; --from-scratch; --image 1;
 --iterations 2; --labels 3; --layer 2; --limit {LIMIT}; --maps 2; --mask random:0.5; --mask-ensemble 3;
 --masks 3; --method lbfgs; --mfu 0.3; --nearest; --no-start-token; --num-neighbors 2;

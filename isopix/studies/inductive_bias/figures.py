@@ -97,7 +97,7 @@ def study_figures(
         yield PageFigure("figure-5", caption, plot_level_similarity(named), _similarities(named))
     yield from _layers(pools, trials)
     if rows := claim_rows(claims):
-        caption = "Contrasts of the claims with 95 % intervals, each positive if its claim (letter) is true."
+        caption = "Contrasts of the claims with 95% intervals, each positive if its claim (letter) is true."
         yield PageFigure("claims", caption, plot_forest(rows), _row_numbers(rows))
 
 

@@ -28,7 +28,7 @@ BIASES = (  # title, measurement, layer or channel, decimals
     ("translation", "translation_error", -1, 3),
     ("permutation", "permutation_error", -1, 3),
     ("receptive field, positions", "receptive_field_mean", -1, 1),
-    ("95 % radius", "receptive_field_radius_95", -1, 1),
+    ("95% radius", "receptive_field_radius_95", -1, 1),
     ("distance preservation", "distance_preservation", 0, 2),
     ("effective rank", "effective_rank", 0, 1),
 )
@@ -224,7 +224,7 @@ def _claims_table(pool: Pool, claims: Sequence[ClaimRecord]) -> Table:
     for claim in claims:
         rows.append((claim.letter, claim.claim, "", "", claim.verdict))
         rows += map(_contrast_row, claim.contrasts)
-    return Table(caption, ["claim", "contrast", "mean", "95 % interval", "verdict"], rows)
+    return Table(caption, ["claim", "contrast", "mean", "95% interval", "verdict"], rows)
 
 
 def _contrast_row(contrast: ContrastRecord) -> tuple[str, ...]:

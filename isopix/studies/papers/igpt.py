@@ -60,7 +60,7 @@ def draw_layers(rows: Sequence[MeasuredRow], records: Records) -> tuple[Figure, 
     }
     if not probes:
         return None
-    caption = "Test accuracy by layer; bands: 95 % intervals; rings: best layers on validation images."
+    caption = "Test accuracy by layer; bands: 95% intervals; rings: best layers on validation images."
     return curves.plot_probe_accuracy(probes), caption
 
 
@@ -71,7 +71,7 @@ def draw_loss_and_accuracy(rows: Sequence[MeasuredRow], records: Records) -> tup
     lines = {method: points for method, points in lines.items() if any(point.step for point in points)}
     if not lines:
         return None
-    caption = "Points: checkpoints of one model, with 95 % intervals; ring: last step; dashed: untrained."
+    caption = "Points: checkpoints of one model, with 95% intervals; ring: last step; dashed: untrained."
     return curves.plot_accuracy_vs_loss(lines, unit="pixel"), caption
 
 
@@ -219,7 +219,7 @@ def figure2(setup: Setup) -> Sequence[MeasuredRow]:
     "igpt.figure3",
     units={pub.STEPS: "", pub.LOSS: "nats", pub.ACCURACY: "%"},
     published=pub.IGPT_FIGURE_3,
-    note="The figure has no numbers in print, and does not name the dataset: over 90 %, as read off "
+    note="The figure has no numbers in print, and does not name the dataset: over 90%, as read off "
     "it in openai/image-gpt, issue 12, fits CIFAR-10 and not ImageNet. Published are its models on ImageNet; "
     "measured is CIFAR-10, or --data, by a smaller probe that runs in training, on validation "
     "images other than those that select its layer. Losses are of validation images of pre-training.",

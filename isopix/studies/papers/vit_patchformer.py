@@ -54,7 +54,7 @@ def _finetune(setup: Setup, network: Pretrain, data: str) -> FineTune:
     units={ACCURACY: "%"},
     published=published.VIT_SELF_SUPERVISED,
     note="SGD with momentum 0.9, batch size 512, cosine decay, no weight decay, gradients clipped at norm 1, "
-    "position embeddings interpolated to larger images; 1 % of the training images selects the learning "
+    "position embeddings interpolated to larger images; 1% of the training images selects the learning "
     "rate, then all are trained on (appendix B.1.1). The paper pre-trains on JFT, and trains from scratch "
     "with other settings than here.",
 )
@@ -109,7 +109,7 @@ ALL_SELECT = "evaluate_images=null"  # fewer of a short run would favor small ba
 PATCHFORMER_NOTE = (
     "Every combination of batch size and learning rate is fine-tuned with these labels; the one with the "
     "highest accuracy on all validation images is tested. They are labeled too, and are not among the 1, 10 "
-    "or 20 %. The paper does not say how it selects, and for how many steps it fine-tunes."
+    "or 20%. The paper does not say how it selects, and for how many steps it fine-tunes."
 )
 
 
@@ -133,11 +133,11 @@ def _patchformer_rows(setup: Setup, read: Read) -> Sequence[MeasuredRow]:
 
 @protocol("patchformer.table1", units=PERCENT, published=published.PATCHFORMER_TOP_1, note=PATCHFORMER_NOTE)
 def top_1(setup: Setup) -> Sequence[MeasuredRow]:
-    """Top-1 accuracy with 1, 10 and 20 % of the labels."""
+    """Top-1 accuracy with 1, 10 and 20% of the labels."""
     return _patchformer_rows(setup, TUNED)
 
 
 @protocol("patchformer.table2", units=PERCENT, published=published.PATCHFORMER_TOP_5, note=PATCHFORMER_NOTE)
 def top_5(setup: Setup) -> Sequence[MeasuredRow]:
-    """Top-5 accuracy with 1, 10 and 20 % of the labels."""
+    """Top-5 accuracy with 1, 10 and 20% of the labels."""
     return _patchformer_rows(setup, in_percent(lambda found: found.metrics.top5_accuracy))

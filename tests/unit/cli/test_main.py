@@ -7,12 +7,10 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
-from isopix.cli.console import error_console, say, show_json, show_table, warn
-from isopix.cli.main import main
+from isopix.cli.console import say, show_json, show_table, warn
 from isopix.core.signals import _Process, stop_requested
 from isopix.core.text import Table
 
@@ -88,10 +86,9 @@ def test_characters_that_the_encoding_lacks_are_escaped(monkeypatch: pytest.Monk
         "from isopix.storage.cache import default_cache; (default_cache() / 'x').touch(); print('shown')",
     ],
 )
-def test_output_needs_no_columns_and_the_cache_no_home(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_output_and_the_cache_need_no_home(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HOME", "ISOPIX_CACHE"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("COLUMNS", "0")
     lost = "import os, pwd; pwd.getpwuid = {}.__getitem__; "  # as in a container, whose users have no names
     found = subprocess.run([sys.executable, "-c", lost + code], capture_output=True, text=True, check=True)
     assert (found.stdout, found.stderr) == ("shown\n", "")
@@ -118,16 +115,3 @@ def test_output_that_nobody_reads_stops_a_training_and_ends_other_work(
     with unread_output(monkeypatch), stop_requested() as request:
         warn("lost")
     assert request.signal is signal.SIGHUP
-
-
-@pytest.mark.integration
-def test_a_training_whose_output_nobody_reads_before_its_first_step_is_saved(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    words = ["steps=50", "depth=1", "width=16", "batch_size=4", "data.limit=80", "--out", str(tmp_path / "r")]
-    monkeypatch.setattr("sys.argv", ["isopix", "pretrain", "igpt.digits", *words])
-    monkeypatch.setattr("isopix.core.progress._Process.console", error_console)
-    with unread_output(monkeypatch), pytest.raises(SystemExit) as ended:
-        main()
-    assert ended.value.code == 75
-    assert (tmp_path / "r/checkpoints/step-00000000/manifest.json").is_file()

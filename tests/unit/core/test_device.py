@@ -68,7 +68,7 @@ def test_freed_memory_is_used_again_without_new_pages() -> None:
 
 def test_the_memory_of_a_container_is_its_limit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "memory.max").write_text("1000000\n")
-    monkeypatch.setattr(device, "CGROUP_LIMITS", [tmp_path / "memory.max"])
+    monkeypatch.setattr(device, "CGROUP_LIMIT", tmp_path / "memory.max")
     assert device.total_memory(torch.device("cpu")) == 1_000_000
 
 

@@ -16,10 +16,10 @@ CHECKERS = (ROWS + COLUMNS) % 2
     [
         (100 + 0 * CHECKERS, {"blank": 0}),
         (100 + 3 * CHECKERS, {"blank": 1.5}),
-        (np.where(ROWS < 1, 255, 60 * CHECKERS), {"dark": 60}),  # but for 0.8 % of the pixels
-        (np.where(ROWS < 2, 255, 60 * CHECKERS), {}),  # 1.6 %
-        (np.where(ROWS < 6, 0, 231 + 20 * CHECKERS), {"bright": 231}),  # 4.7 %
-        (np.where(ROWS < 7, 0, 231 + 20 * CHECKERS), {}),  # 5.5 %
+        (np.where(ROWS < 1, 255, 60 * CHECKERS), {"dark": 60}),  # but for 0.8% of the pixels
+        (np.where(ROWS < 2, 255, 60 * CHECKERS), {}),  # 1.6%
+        (np.where(ROWS < 6, 0, 231 + 20 * CHECKERS), {"bright": 231}),  # 4.7%
+        (np.where(ROWS < 7, 0, 231 + 20 * CHECKERS), {}),  # 5.5%
         (np.tile(COLUMNS // 3, (128, 1)), {"dark": 42}),  # of low sharpness, as all of low contrast
         (100 + 20 * CHECKERS, {}),
         # The Laplacian of a ramp is 0 but for 2 and -2 in the first and the last column: 2 * 4 / 128.

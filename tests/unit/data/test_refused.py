@@ -14,9 +14,6 @@ from tests.unit.data.shards import encoded, table, tar_bytes, write_arrow
 from tests.unit.data.test_formats import IMAGES, LABELS
 from tests.unit.data.test_sources import read, train
 
-CODES = np.zeros((2, 64), int)
-PALETTE = np.linspace(-1, 1, 12).reshape(4, 3)
-
 Content = dict[str, object]  # what is in the files of a dataset, by their names
 
 
@@ -32,11 +29,6 @@ def _write(root: Path, content: Content) -> None:
             np.save(path, value)
         else:
             path.write_bytes(value)  # type: ignore[arg-type]
-
-
-def _codes(**changes: np.ndarray) -> Content:
-    files = {"a_trX": CODES, "kmeans_centers": PALETTE, **changes}
-    return {f"{name}.npy": array for name, array in files.items()}
 
 
 def _metadata(value: str) -> Content:
@@ -56,13 +48,6 @@ REFUSED: list[tuple[Content, str]] = [
     ({"set.npz": {"x_train": IMAGES / 255}}, "x_train is float64 [4, 6, 5, 3]; allowed: [n H W] of uint8"),
     ({"set.npz": {"x_train": IMAGES, "y_train": LABELS[:3]}}, "y_train is int64 [3]; allowed: [4]"),
     ({"set.npz": b"PK"}, "set.npz cannot be read: "),
-    ({"a_trX.npy": CODES}, "has no kmeans_centers.npy or palette.npz"),
-    (_codes(kmeans_centers=PALETTE * 2), "no colors [K 3] in the range of bytes"),
-    (_codes(b_trX=CODES), "give one file named"),
-    (_codes(a_trX=CODES[:, :16]), "images of 4 x 4 pixels; data.rows 8"),
-    (_codes(a_trX=CODES * 1.0), "integers [n H*W]"),
-    (_codes(a_trX=CODES + 4), "codes from 4 to 4; the palette has 4"),
-    (_codes(a_trY=LABELS), "is int64 [4]; allowed: classes [2] or one-hot [2 C]"),
     ({"set.parquet": table(3).drop_columns("img")}, "no image column of {bytes, path}; its columns: label"),
     (_metadata("{"), "the metadata 'huggingface' of "),
     ({"train-0.parquet": table(3), "train-1.parquet": table(3, image="x")}, "1.parquet has other columns"),

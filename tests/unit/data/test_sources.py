@@ -18,9 +18,7 @@ from isopix.storage.provenance import hash_tree
 from tests.unit.data.refusal import refusal
 from tests.unit.data.shards import png, save_to_disk, table_of, write_arrow, write_tar
 
-COLORS = np.random.default_rng(0).integers(0, 256, (16, 3), dtype=np.uint8)
-CODES = np.random.default_rng(1).integers(0, 16, (23, 8, 8))
-PIXELS = COLORS[CODES]
+PIXELS = np.random.default_rng(0).integers(0, 256, (23, 8, 8, 3), dtype=np.uint8)
 LABELS = np.arange(23) % 3
 NAMES = ["a", "b", "c"]
 SHARDS = tuple(pairwise((0, 9, 9, 10, 23)))  # one is empty
@@ -37,13 +35,6 @@ def _folder(root: Path) -> Path:
 def _npz(root: Path, order: str = "C", save: Callable[..., None] = np.savez) -> Path:
     save(root / "set.npz", x_train=np.asarray(PIXELS, order=order), y_train=LABELS, class_names=NAMES)  # type: ignore[call-overload]
     return root / "set.npz"
-
-
-def _codes(root: Path) -> Path:
-    np.save(root / "set_trX.npy", CODES)
-    np.save(root / "set_trY.npy", np.eye(3)[LABELS])
-    np.save(root / "kmeans_centers.npy", COLORS / 127.5 - 1)
-    return root
 
 
 def _tables(root: Path) -> list:
@@ -80,7 +71,6 @@ SOURCES: Mapping[str, Callable[[Path], Path]] = {
     "npz": _npz,
     "compressed npz": lambda root: _npz(root, save=np.savez_compressed),
     "Fortran npz": lambda root: _npz(root, order="F"),
-    "codes": _codes,
     "Parquet": _parquet,
     "saved Arrow": lambda root: save_to_disk(root, *_tables(root)),
     "cached Arrow": _arrow_cache,
@@ -114,7 +104,7 @@ def test_all_sources_give_the_same_images_and_labels_from_any_image_on(tmp_path:
         assert decoded(split.images(start, stop)) == PIXELS[start:stop].tolist()
     assert decoded(split.images(20)) == PIXELS[20:].tolist()
     assert labels_of(split) == LABELS.tolist()
-    assert source.classes == tuple(NAMES if name != "codes" else "012")
+    assert source.classes == tuple(NAMES)
     assert len({split.image_name(i) for i in range(23)}) == 23
 
 
@@ -133,7 +123,7 @@ def test_the_hash_follows_the_content_and_not_the_time(
         SOURCES[name](root)
         changed = {read(path).content_hash}
         assert len(changed) == 1 or name == "compressed npz"
-        assert first not in changed or name == "codes"
+        assert first not in changed
     finally:
         PIXELS[7] ^= 1
 

@@ -81,3 +81,11 @@ def test_a_part_of_a_large_split_is_examined(folder: Path, monkeypatch: pytest.M
 def test_pictures_lists_and_the_record_are_written(folder: Path, tmp_path: Path) -> None:
     found = data_show(folder, out=tmp_path / "out")
     check_golden("results", "data photos", [found.record(), contents(found.path)])
+
+
+def test_unlabeled_images_are_counted_and_shown(folder: Path) -> None:
+    for i in range(3):
+        smooth(50 + i, 40, 30).save(folder / "train" / f"{i}.png")
+    found = survey_source(DataConfig(source=str(folder)))
+    assert {name: len(each) for name, each in found.survey.pictures.items()}[""] == 3
+    assert ("unlabeled", "3", "0") in found.tables()[0].rows

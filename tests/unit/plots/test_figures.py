@@ -95,8 +95,8 @@ def test_the_right_axis_is_in_bits() -> None:
 def test_levels_that_runs_share_are_labeled_once_and_names_are_no_math() -> None:
     found = evidence(pixels=0.4)
     figure = curves.plot_probe_accuracy({"a $x$ b": found, "two": found})
-    assert texts(figure).count("raw pixels 40.0 %") == texts(figure).count("majority class 10.0 %") == 1
-    assert {"a $x$ b 60.0 %", "a $x$ b, untrained"} <= set(texts(figure))
+    assert texts(figure).count("raw pixels 40.0%") == texts(figure).count("majority class 10.0%") == 1
+    assert {"a $x$ b 60.0%", "a $x$ b, untrained"} <= set(texts(figure))
     assert not any(text.get_parse_math() for text in figure.axes[0].texts)
 
 

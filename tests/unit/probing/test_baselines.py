@@ -3,20 +3,22 @@
 import weakref
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 from scipy.linalg import subspace_angles
 
 from isopix.core.random import generator
 from isopix.core.types import Images
 from isopix.probing import baselines
 from isopix.probing.baselines import PixelComponents, probe_with_baselines, raw_pixels
-from isopix.probing.probe import FittedProbe, ProbeMethod, vote
+from isopix.probing.probe import FittedProbe, ProbeMethod, evaluate_probe, vote
 from isopix.probing.splits import FeatureSplit, FeatureSplits
 from isopix.storage.result import EnsembleAccuracy
-from tests.unit.probing.cases import CONFIG, CPU, METHOD, METHODS, easy, run
+from tests.unit.probing.cases import CONFIG, CPU, METHOD, METHODS, easy, noise, run
 
 
 def test_one_networks_features_are_held_at_a_time() -> None:
@@ -30,6 +32,23 @@ def test_one_networks_features_are_held_at_a_time() -> None:
 
     probe_with_baselines(read, {"one": read, "another": read}, METHOD, CONFIG, device=CPU)
     assert len(held) == 3
+
+
+def test_the_interval_of_a_gain_is_that_of_scipy_on_pairs_or_on_means_of_groups() -> None:
+    """Four test images of each original, in an order of their own."""
+    whole, worse = easy(), easy().map(lambda split: replace(split, features=noise(split)))
+    count = len(whole.test) // 4 * 4
+    whole, worse = (replace(each, test=each.test.select(slice(count))) for each in (whole, worse))
+    groups = torch.arange(count) % (count // 4)
+    own, other = (evaluate_probe(each, METHOD, CONFIG, device=CPU).correct[0] for each in (whole, worse))
+    values = (own.double() - other.double()).numpy()
+    for labels, expected in ((None, values), (groups, values.reshape(4, -1).mean(0))):
+        given = replace(whole, test=replace(whole.test, groups=labels))
+        others = {"noise": partial(replace, worse)}
+        found = probe_with_baselines(partial(replace, given), others, METHOD, CONFIG, device=CPU).gain
+        assert found is not None
+        assert found.difference == pytest.approx(values.mean())
+        assert found.interval == pytest.approx(tuple(stats.ttest_1samp(expected, 0).confidence_interval()))
 
 
 def colors(count: int = 200, side: int = 6) -> Images:

@@ -5,12 +5,10 @@ import torch
 from torch import Tensor
 
 from isopix.core import device
-from isopix.core.choices import MFU
 from isopix.core.random import generator
 from isopix.objectives.base import PretrainModel
 from isopix.recipes import cost, registry
 from isopix.recipes.cost import check_memory, recipe_cost, recipe_memory
-from isopix.recipes.parallel_plans import parallel_plans
 from isopix.recipes.recipe import Recipe
 from isopix.recipes.results import TrainingMemory
 from tests.laws import cases
@@ -135,29 +133,3 @@ def test_devices_with_fsdp_have_a_part_of_the_state_and_gathered_blocks() -> Non
     assert cost.state_bytes(recipe, memory, 4, in_chunks=False) == expected
     assert cost.state_bytes(recipe, memory, 4, in_chunks=True) == expected + 4 * (outside + 2 * block)
     assert cost.state_bytes(recipe.updated(parallel="ddp"), memory, 4, in_chunks=True) == 1607
-
-
-def test_plans_are_the_strategies_with_the_fewest_chunks_that_fit() -> None:
-    recipe = registry.resolve("igpt.l", settings=["batch_size=64"]).recipe
-    plans = parallel_plans(recipe, "8 x v100-16gb", ["igpt.l"])
-    assert [each.name for each in plans] == ["ddp", "ddp, recompute", "fsdp", "fsdp, recompute"]
-    assert {each.devices for each in plans} == {"8xV100 16GB"}
-    for each in plans:
-        assert each.micro_batch * each.accumulate * 8 == 64
-        assert each.fits == (each.memory <= 0.8 * 16e9)
-    assert [each.fits for each in plans] == [False, False, True, True]
-    assert plans[1].hours > plans[0].hours == plans[2].hours
-    half = parallel_plans(recipe, "8 x v100-16gb", ["igpt.l"], mfu=MFU / 2)
-    assert [each.hours for each in half] == [2 * each.hours for each in plans]
-    assert plans[3].command.startswith("isopix pretrain igpt.l parallel=fsdp recompute=true ")
-    assert plans[3].command.endswith(" --out RUN --devices 8")
-    (alone, _) = parallel_plans(recipe, "1", ["igpt.l"], own_device="H200")
-    assert alone.name == "one device"
-    assert alone.hours == pytest.approx(8 * 125 / 989 * plans[0].hours)
-    many = parallel_plans(recipe.updated(batch_size=96), "12xH100", ["igpt.l"])[0].command
-    assert many.startswith("torchrun --nnodes=2 --nproc-per-node=6 ")
-
-
-def test_devices_that_cannot_divide_the_batch_are_refused_with_the_numbers_that_can() -> None:
-    with pytest.raises(ValueError, match=r"of 6 processes; allowed numbers of devices: 1, 2, 4, 8, 16\Z"):
-        parallel_plans(registry.find("igpt.tiny"), "6xH100", [])

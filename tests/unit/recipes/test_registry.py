@@ -6,14 +6,12 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
 from isopix.codecs.palette_spec import PaletteFile, PaletteSpec, write_palette
 from isopix.core.config import from_dict, to_dict
 from isopix.core.overrides import override, to_yaml
-from isopix.data.load import load_dataset
 from isopix.finetuning.classifier import FineTuneConfig
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
@@ -123,53 +121,7 @@ def test_a_recipe_alone_knows_every_part_of_the_package() -> None:
     assert registered("import isopix.parts") == [every]
 
 
-SIDE, COLORS = 6, 27
-
-
-def write(folder: Path, levels: np.ndarray) -> np.ndarray:
-    """Write codes of random images, and their palette as OpenAI's, in [-1, 1]; return those of training."""
-    draw = np.random.default_rng(0)
-    np.save(folder / "kmeans_centers.npy", (levels / 127.5 - 1).astype(np.float32))
-    codes = [draw.integers(0, len(levels), (count, SIDE * SIDE)) for count in (40, 10, 10)]
-    for part, values in zip(("tr", "va", "te"), codes, strict=True):
-        np.save(folder / f"x_{part}X.npy", values)
-        np.save(folder / f"x_{part}Y.npy", np.arange(len(values)) % 2)
-    return codes[0]
-
-
-def resolved(how: str, source: Path, *words: str) -> Recipe:
-    given = [f"data.size={SIDE}", f"data.source={source}", *words]
-    if how == "fine-tuned":
-        return prepare_finetune("igpt.digits", given, from_scratch=True).recipe
-    return registry.resolve("igpt.digits", settings=given).recipe
-
-
-@pytest.fixture
-def codes(tmp_path: Path) -> np.ndarray:
-    axis = np.array([0.3, 128.4, 254.6])
-    lattice = np.stack(np.meshgrid(axis, axis, axis, indexing="ij"), -1).reshape(-1, 3)
-    return write(tmp_path, lattice[np.random.default_rng(0).permutation(COLORS)])
-
-
-@pytest.mark.parametrize("how", ["pre-trained", "fine-tuned"])
-@pytest.mark.parametrize("source", [".", "x_trX.npy"])
-def test_codes_of_the_network_are_those_of_the_files(
-    tmp_path: Path, codes: np.ndarray, how: str, source: str
-) -> None:
-    recipe = resolved(how, tmp_path / source)
-    codec = recipe.model.codec
-    assert codec == PaletteSpec(num_colors=COLORS, palette_file=str(tmp_path / "kmeans_centers.npy"))
-    train = load_dataset(recipe.data, cache=tmp_path / "cache").train.images
-    assert torch.equal(codec.fit(train, recipe.grid, 0).encode(train)[..., 0], torch.from_numpy(codes))
-    for given in ("model.codec.num_colors=16", "palette_file=null"):
-        assert resolved(how, tmp_path / source, given).model.codec.palette_file is None
-
-
-@pytest.mark.usefixtures("codes")
-def test_the_palette_and_its_number_of_colors_say_where_they_come_from(tmp_path: Path) -> None:
-    words = [f"data.size={SIDE}", f"data.source={tmp_path}"]
-    origins = registry.resolve("igpt.digits", settings=words).origins
-    assert origins["model.codec.palette_file"] == origins["model.codec.num_colors"] == "palette of the data"
+def test_a_palette_file_says_how_many_colors_there_are(tmp_path: Path) -> None:
     path = tmp_path / "five.npz"
     write_palette(path, PaletteFile(torch.arange(15.0).reshape(5, 3), "a test"))
     found = registry.resolve("igpt.tiny", options={"codec.palette_file": str(path)})

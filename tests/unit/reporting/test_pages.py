@@ -233,9 +233,9 @@ def test_a_classifier_has_the_layer_of_its_own_pool(tmp_path: Path) -> None:
     evidence((0.9, 0.1, 0.1), call=call("probe", "2030")).saved(run.probes / "mean.json")
     assert "layer=2" in card(run.path)
     record = read_run(run)
-    assert headline({"run": record})[0].replace("\u00a0", " ") == "Probe test accuracy: 30.0 %"
+    assert headline({"run": record})[0].replace("\u00a0", " ") == "Probe test accuracy: 30.0%"
     two, _ = headline({"run": record, "other": replace(record, results=[])})
-    assert two.replace("\u00a0", " ") == "Probe test accuracy (run): 30.0 %"
+    assert two.replace("\u00a0", " ") == "Probe test accuracy (run): 30.0%"
 
 
 def test_transformers_supports_autoregressive_models_only(tmp_path: Path) -> None:

@@ -55,9 +55,8 @@ def test_a_run_is_opened_and_what_is_none_is_named(run, tmp_path):
     assert RunFolder.open(run.path) == run
     assert refusal(RunFolder.open, run.path / "x") == f"no folder {run.path / 'x'}"
     assert refusal(RunFolder.open, tmp_path / "x").endswith(f"x; did you mean {run.path}?")
-    (tmp_path / "begun/.tmp-selection-1@0000").mkdir(parents=True)
-    (tmp_path / "begun/folder.lock").touch()
-    assert "begun has nothing saved yet" in refusal(RunFolder.open, tmp_path / "begun")
+    (tmp_path / "begun").mkdir()
+    assert "begun has no recipe.json" in refusal(RunFolder.open, tmp_path / "begun")
     path = checkpoint.step_folder(tmp_path / "a" / "b", 2)
     checkpoint.save_checkpoint(path, {}, {"recipe": {}})
     assert f"{path} is a checkpoint, not a run folder; it is a saved model" in refusal(RunFolder.open, path)

@@ -85,7 +85,7 @@ def compare(runs: Path, which: str = "*") -> ComparisonResult:
 
 
 def half(values: np.ndarray) -> float:
-    """Half the 95 % interval of a mean, by SciPy."""
+    """Half the 95% interval of a mean, by SciPy."""
     low, high = stats.ttest_1samp(values, 0).confidence_interval(0.95)
     return float(high - low) / 2
 
