@@ -130,8 +130,8 @@ def _part(cls: type[Part], values: Any, path: str) -> tuple[type[Part], Any]:
     kind = values.get("kind")
     if not isinstance(kind, str) or kind not in kinds:
         hint = did_you_mean(kind, kinds) if isinstance(kind, str) else ""
-        known = ", ".join(sorted(kinds))
-        raise ValueError(f"'{_inside(path, 'kind')}' is {_shown(kind)}; {hint}known: {known}")
+        known = f"known: {', '.join(sorted(kinds))}; others need --plugin FILE"
+        raise ValueError(f"'{_inside(path, 'kind')}' is {_shown(kind)}; {hint}{known}")
     return kinds[kind], {name: value for name, value in values.items() if name != "kind"}
 
 

@@ -124,7 +124,7 @@ def load_plugin(file: str | os.PathLike[str]) -> Plugin:
     if not path.is_file():
         raise ValueError(f"plugin {path} is not a file")
     require_utf8("plugin", str(path.resolve()))
-    full, digest = str(path.resolve()), hashlib.sha256(read_regular(path)).hexdigest()
+    full, digest = str(path.resolve()), _digest(path)
     if full in _PLUGINS:
         if _PLUGINS[full].sha256 != digest:
             raise ValueError(f"plugin {path} has changed since it was loaded; start a new process")
@@ -137,6 +137,10 @@ def load_plugin(file: str | os.PathLike[str]) -> Plugin:
         raise ValueError(f"plugin {path} registers no part; decorate a class with isopix.parts.register")
     _PLUGINS[full] = Plugin(full, digest, added)
     return _PLUGINS[full]
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(read_regular(path)).hexdigest()
 
 
 def _import(path: Path, name: str) -> None:
@@ -174,9 +178,12 @@ def require_plugins(recorded: Iterable[Mapping[str, Any]]) -> list[str]:
         if not needed or any(each.sha256 == plugin["sha256"] for each in plugins()):
             continue
         if missing := [part for part in needed if part not in loaded]:
+            path = Path(plugin["path"])
+            changed = path.is_file() and _digest(path) != plugin["sha256"]
+            since = ", which has changed since" if changed else ""
             raise ValueError(
-                f"this run uses {', '.join(missing)} of plugin {plugin['path']} (SHA-256 "
-                f"{plugin['sha256'][:12]}); load the file with --plugin FILE or isopix.load_plugin(FILE)"
+                f"this run uses {', '.join(missing)} of plugin {path} (SHA-256 "
+                f"{plugin['sha256'][:12]}){since}; load it with --plugin FILE or isopix.load_plugin(FILE)"
             )
         now = loaded[needed[0]]
         hashes = f"SHA-256 {plugin['sha256'][:12]} then, {now.sha256[:12]} now"

@@ -143,10 +143,8 @@ def default_precision(source: RunLike, model: PretrainedModel) -> Precision:
     return own if native_precision(device) == "bf16" else "fp32"
 
 
-def training_result(
-    status: RunStatus, device: DeviceLike, resume: str, options: Sequence[object] = ()
-) -> TrainingResult:
-    """Return the result of a training, with the commands that apply to it, which take `options`."""
+def training_result(status: RunStatus, device: DeviceLike, resume: str) -> TrainingResult:
+    """Return the result of a training, with the commands that apply to it."""
     run = Run(status.run.path, device=device)
     recipe, log = run.recipe, run.log
     evaluations = [each for each in log if each["kind"] == "evaluation"]
@@ -172,7 +170,7 @@ def training_result(
         baselines={each["held_out"]: each["nats"] for each in log if each["kind"] == "baselines"},
         uniform=math.log(recipe.model.codec.placeholder(recipe.grid).vocab_size) if categorical else None,
         resume=resume,
-        next=tuple(command_line(name, run.folder, *options) for name, fits in applicable.items() if fits),
+        next=tuple(command_line(name, run.folder) for name, fits in applicable.items() if fits),
         measurement=from_dict(Measurement, tested[-1]["measurement"]) if tested else None,
         path=run.folder,
         run=run,

@@ -29,6 +29,7 @@ from isopix.storage import checkpoint, log
 from isopix.storage.arrays import read_arrays
 from isopix.storage.atomic import read_json
 from isopix.storage.checkpoint import Checkpoint
+from isopix.storage.plugins import load_remembered
 from isopix.storage.result import Result, read_result
 from isopix.storage.run_folder import RunFolder
 
@@ -130,6 +131,7 @@ def read_run(run: RunFolder, kinds: Kinds = NUMBERS) -> RunRecord:
             return None
 
     settings = public(run.read_recipe())
+    environment = read(run.environment, _environment) or {}  # first, as it loads plugins
     records, bad = read(run.log, log.read_valid_records) or ([], [])
     if bad:
         problems.append(f"{run.log.name}: not a record: line {', '.join(map(str, bad))}")
@@ -143,7 +145,7 @@ def read_run(run: RunFolder, kinds: Kinds = NUMBERS) -> RunRecord:
         path=run.path,
         settings=settings,
         recipe=read(run.recipe, lambda path: from_dict(Recipe, settings)),
-        environment=read(run.environment, _environment) or {},
+        environment=environment,
         log=records,
         weights=read(
             run.checkpoints,
@@ -192,6 +194,7 @@ def repeatable(command: Sequence[str]) -> list[str]:
 def _environment(path: Path) -> Values:
     environment = read_json(path)
     from_dict(RunEnvironment, environment)  # raises ValueError for values of other types
+    load_remembered(environment.get("plugins", ()))
     return {**public(environment), "command": environment.get("command")}
 
 

@@ -27,7 +27,6 @@ from isopix.runs.training_log import RunObserver, evaluator_specs
 from isopix.storage.arrays import npz_bytes, read_tensors, write_tensors
 from isopix.storage.atomic import replace_file, scratch_folder, write_json
 from isopix.storage.cache import default_cache, read_manifest, write_artifact
-from isopix.storage.plugins import remember_plugins
 from isopix.storage.provenance import environment, hash_bytes, plugin_records
 from isopix.storage.run_folder import LABELED, SEEN, RunFolder, start_run
 from isopix.train.parallel import barrier
@@ -72,7 +71,6 @@ def train_recipe(
             **start.provenance,
         }
         write_environment(folder, from_dict(RunEnvironment, facts))
-        remember_plugins()
         if data.bad_files_csv:
             replace_file(folder.path / "bad-files.csv", data.bad_files_csv.read_bytes())
         notes = [*start.notes, *filter(None, [left_out]), *unknown_images_warning(data)]

@@ -38,6 +38,7 @@ from isopix.runs.state import (
 from isopix.runs.training_log import RunObserver, TrainingLog, decoder_fits, evaluator_specs
 from isopix.runs.visibility import check_visibility
 from isopix.storage import checkpoint
+from isopix.storage.plugins import remember_plugins
 from isopix.storage.provenance import plugin_records
 from isopix.storage.result import Measurement
 from isopix.storage.run_folder import RunFolder
@@ -86,6 +87,7 @@ class TrainingRun:
         state, config = saved and saved.state, self.recipe.train
         step = state.step if state else 0
         self.observer = observer
+        remember_plugins()
         self.run_id = state.run_id if state else read_environment(self.folder).run_id
         self.files = state.files if state else list_hashes(self.folder)
         self.log = TrainingLog(self.folder, self.recipe, self.device, observer, step=step, record=self.record)

@@ -129,13 +129,11 @@ def trained(
 ) -> TrainingResult:
     """Train, and return the result, or raise Interrupted with it and the command that trains on."""
     from isopix.core import ranks
-    from isopix.core.registry import plugins
     from isopix.core.signals import Interrupted, with_resume_hint
     from isopix.core.slurm import job_options
     from isopix.pretrained.run import training_result
 
-    own: list[object] = [word for each in plugins() for word in ("--plugin", each.path)]
-    words = [*own, *([] if device == "auto" else ["--device", device])]
+    words: list[object] = [] if device == "auto" else ["--device", device]
     job = job_options()
     words += ["--devices", ranks.num_ranks()] if ranks.num_ranks() > 1 and not job else []
     words += [word for name in logger for word in ("--logger", name)]
@@ -143,7 +141,7 @@ def trained(
     again = again or command_line("resume", out, *words)
     with with_resume_hint(out, again):
         status = train()
-    result = training_result(status, device, again, own)
+    result = training_result(status, device, again)
     if not status.finished:
         raise Interrupted(f"stopped at step {status.step} and saved: {out}", result)
     return result

@@ -39,6 +39,7 @@ def test_an_example_runs_through_every_command(isopix: Run, file: str) -> None:
     recipe, settings, label, picture = CASES[file]
     plugin = ["--plugin", str(EXAMPLES / file)]
     trained = done(isopix("pretrain", recipe, "--out", "run", *DIGITS, *QUICK, *settings, *plugin))
+    assert "--plugin" not in trained
     recorded = json.loads(Path("run/environment.json").read_text())["plugins"]
     assert [Path(each["path"]).name for each in recorded] == [file]
     method = ["--method", "lda"] if file == "lda_probe.py" else []

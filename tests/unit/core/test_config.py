@@ -93,7 +93,7 @@ def test_changes_reach_inside_and_another_kind_starts_from_its_defaults(
     [
         ({"nam": "b"}, "unknown setting 'nam'; did you mean 'name'? isopix show NAME lists all"),
         ({"shape.side": 1}, "unknown setting 'shape.side'; settings of shape: kind, radius"),
-        ({"shape.kind": "blob"}, "'shape.kind' is 'blob'; known: circle, ring, square"),
+        ({"shape.kind": "blob"}, "'shape.kind' is 'blob'; known: circle, ring, square; others need"),
         ({"name.first": "b"}, "'name' has no settings inside; it is one value"),
         ({"frame": "wood"}, "'frame' is 'wood'; settings inside it: width"),
         ({"shape.radius": "wide"}, "shape.radius is 'wide'; it must be a valid number"),

@@ -15,6 +15,7 @@ from isopix.core import registry as parts
 from isopix.core.registry import load_plugin
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
+from isopix.reporting.run_record import read_run
 from isopix.runs.load import find_checkpoint, load_run
 from isopix.runs.training_log import RunObserver, decoder_fits, unigram_nats
 from isopix.storage.cache import default_cache
@@ -146,9 +147,12 @@ def test_a_run_loads_a_plugin_that_its_user_has_trained_with_and_nothing_else(
         monkeypatch.setattr(parts, "_PLUGINS", {})
         parts._KINDS["evaluator"].pop("code_accuracy", None)
         if changed:
-            with pytest.raises(ValueError, match="this run uses evaluator code_accuracy of plugin"):
+            since = ", which has changed since" * (changed == "content")
+            message = rf"this run uses evaluator code_accuracy of plugin .*\){since}; load it"
+            with pytest.raises(ValueError, match=message):
                 load_run(tmp_path / "run", device=CPU)
         else:
+            assert read_run(RunFolder(tmp_path / "run")).recipe is not None
             assert load_run(tmp_path / "run", device=CPU).warnings == ()
 
 
