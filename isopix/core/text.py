@@ -116,6 +116,8 @@ def format_duration(seconds: int | float) -> str:
 
 def spell_duration(seconds: int | float) -> str:
     """Format 65 seconds as 1 min 5 s, 4000 as 1 h 7 min, and a million as 11.6 days."""
+    if seconds < 1:
+        return "under 1 s"
     if seconds < 3600:
         minutes, rest = divmod(round(seconds), 60)
         return f"{minutes} min {rest} s" if minutes else f"{seconds:.3g} s"

@@ -218,7 +218,7 @@ def image_grid(groups: Sequence[Group], *, blocks: int) -> Image.Image:
 
 def _caption_font(draw: ImageDraw.ImageDraw, groups: Sequence[Group], width: int) -> Any:
     for size in range(MAX_FONT_SIZE, MIN_FONT_SIZE - 1, -1):
-        font = ImageFont.load_default(size)
+        font = ImageFont.truetype(FONT, size)
         if all(draw.textlength(each.caption, font) <= len(each.columns) * width for each in groups):
             return font
     return None

@@ -25,6 +25,11 @@ from isopix.storage.atomic import replace_file, write_csv
 SHOWN = 10  # of each list in the record
 FLAGGED = 100  # outliers whose photos are examined
 GROUPS = "keep difference width height image.split image.index image.name"
+SHEETS = {  # titles of pictures
+    "queries": "Queries, left, and their nearest images",
+    "duplicates": "Groups of duplicates",
+    "outliers": "Outliers, left, and the nearest image of each",
+}
 OUTLIERS = "distance flags image.split image.index image.name nearest.split nearest.index nearest.name"
 
 
@@ -147,7 +152,7 @@ def save_neighbors(
     for name in ("queries", "duplicates", "outliers"):
         lines = [_line(each, images, queries) for each in getattr(result, name)[:count]]
         if lines:
-            title = f"{name.capitalize()} in {result.data}, by the features of layer {result.layer}"
+            title = f"{SHEETS[name]} in {result.data}, by the features of layer {result.layer}"
             replace_file(path / f"{name}.png", png_bytes(plot_contact_sheet(title, lines)))
     return result.saved(path)
 
@@ -157,7 +162,7 @@ def _line(
 ) -> SheetLine:
     if isinstance(found, Query):
         near = [images.picture(each.image) for each in found.nearest[: COLUMNS - 1]]
-        note = f"similarity {found.nearest[0].similarity:.2f}"
+        note = f"nearest: similarity {found.nearest[0].similarity:.2f}"
         return SheetLine(found.image.short_name, note, [queries.picture(found.image), *near])
     if isinstance(found, Outlier):
         pictures = [images.picture(each) for each in (found.image, found.nearest)]

@@ -101,7 +101,8 @@ def _results(run: RunRecord, number: int) -> tuple[list[Section], list[Section]]
         found = [each for each in run.results if each.title == title]
         panels = [result_panel(each, f"result-{number}-{place}-{i}") for i, each in enumerate(found)]
         pictured = all(each.pictures for each in found)
-        (pictures if pictured else numbers).append(Section(title, panels, "stack" if pictured else "pair"))
+        first = pictured and title != "Neighbors"  # which are long sheets of the data
+        (pictures if first else numbers).append(Section(title, panels, "stack" if pictured else "pair"))
     return pictures, numbers
 
 

@@ -56,7 +56,13 @@ def test_a_path_in_a_command_is_not_an_option() -> None:
 def test_durations() -> None:
     times = (0.25, 65, 4000, 2 * 86400 - 1, 1_000_000)
     assert list(map(format_duration, times)) == ["0:00", "1:05", "1:06:40", "47:59:59", "11.6 days"]
-    assert list(map(spell_duration, times)) == ["0.25 s", "1 min 5 s", "1 h 7 min", "48 h 0 min", "11.6 days"]
+    assert list(map(spell_duration, times)) == [
+        "under 1 s",
+        "1 min 5 s",
+        "1 h 7 min",
+        "48 h 0 min",
+        "11.6 days",
+    ]
 
 
 def test_one_of_a_kind_is_singular() -> None:
