@@ -107,7 +107,6 @@ def neighbors(
         loaded, pooled = model.loaded, pool or model.pool
         path = results_folder(out, folder, "neighbors")
         chosen = default_layer(run, model) if layer is None else layer
-
         read = (chosen, pooled, precision)
         images = named_splits(loaded, data, split, limit, settings)
         asked = images if query is None else named_splits(loaded, query, None, None)
