@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 
 from isopix.core.config import from_dict
+from isopix.core.overrides import LR
 from isopix.core.progress import announce, track
 from isopix.core.signals import Interrupted
 from isopix.data.dataset import DataConfig, ImageDataset
@@ -85,8 +86,8 @@ def lr_selection(start: TrainingStart) -> Select | None:
     try:
         lrs = lr_grid(*map(float, given.split("..")))
     except (TypeError, ValueError):
-        allowed = f"LARGEST..SMALLEST, as in lr=search:{DEFAULT_RANGE}"
-        raise ValueError(f"the learning rates to search are {given}; allowed: {allowed}") from None
+        allowed = f"a number, search, or search:LARGEST..SMALLEST, as in lr=search:{DEFAULT_RANGE}"
+        raise ValueError(f"lr is '{start.lr_origin}'; allowed: {allowed}") from None
     return partial(select_lr, lrs=lrs)
 
 
@@ -209,7 +210,7 @@ def prepare_low_data(
     """Prepare to fine-tune a run on subsets of the probed images and to test on all `num_test_images`."""
     words = [f"steps={config.finetune_steps}", *settings]
     start = prepare_finetune(str(run.path), words, options={"num_test_images": num_test_images})
-    registry.require_lr({registry.LR: start.lr_origin})
+    registry.require_lr({LR: start.lr_origin})
     recipe = start.recipe
     for path in registry.setting_paths(recipe, settings):
         if path == "train.seed" or (path.startswith("data.") and not path.startswith("data.augment")):

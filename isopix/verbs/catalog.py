@@ -98,6 +98,7 @@ def show(
     if out is not None:
         if out.suffix != ".yaml":
             raise ValueError(f"out is {out}; it must end in .yaml")
+        registry.require_lr(found.origins)
         replace_file(out, to_yaml(found.recipe).encode())
     return RecipeSettings(recipe=found.recipe.name, settings=tuple(registry.settings(found)), path=out)
 

@@ -92,14 +92,18 @@ def _table(
     from isopix.core.signals import with_resume_hint
     from isopix.studies.papers.protocol import Setup, absolute, existing_runs
     from isopix.studies.papers.reproduction import run_protocol
+    from isopix.studies.papers.trials import Probe
 
     def run_verb(command: str, *given: object, **options: object) -> Path:
         return Path(VERBS[command].function(*given, device=device, limit=config.limit, **options).path)
 
     data, pretrain_data = absolute(config.data), absolute(config.pretrain_data)
     setup = Setup(config.scale or "tiny", data, pretrain_data, settings, existing_runs(config.pretrained))
+    trials = found.trials(setup)
+    for each in trials:
+        if isinstance(each, Probe):
+            each.check_labels(config.limit)
     if config.plan:
-        trials = found.trials(setup)
         planned = [PlannedTrial(each.name, len(each.trainings()), each.training_flops()) for each in trials]
         recipes = [recipe for each in trials for recipe in each.trainings()]
         return _plan(found.name, planned, recipes, device)

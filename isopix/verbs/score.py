@@ -99,11 +99,12 @@ def neighbors(
     from isopix.pretrained.run import open_run
     from isopix.probing.features import layer_features
 
+    if query is not None and not Path(query).exists():
+        raise ValueError(f"query {query} does not exist; give an image, a file of images or a folder")
     with open_run(run, device) as (folder, model):
         loaded, pooled = model.loaded, pool or model.pool
         path = results_folder(out, folder, "neighbors")
         chosen = default_layer(run, model) if layer is None else layer
-
         read = (chosen, pooled, precision)
         images = named_splits(loaded, data, split, limit, settings)
         asked = images if query is None else named_splits(loaded, query, None, None)

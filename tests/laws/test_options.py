@@ -225,12 +225,13 @@ def test_another_value_changes_the_result(
 
 
 @pytest.mark.usefixtures("unchecked")
-def test_the_command_that_resumes_has_every_plugin_and_logger(
+def test_the_command_that_resumes_has_every_logger_and_no_plugin(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(folder)
     plugins = PACKAGE.parent / "examples" / "extend"
-    given = [f"--plugin {plugins / name}.py" for name in ("center_mask", "lda_probe")]
-    given += ["--logger tensorboard", "--device cpu"]
-    result = call([*words_of("pretrain", "", []), *" ".join(given).split()], monkeypatch)
+    own = [f"--plugin {plugins / name}.py" for name in ("center_mask", "lda_probe")]
+    given = ["--logger tensorboard", "--device cpu"]
+    result = call([*words_of("pretrain", "", []), *" ".join(own + given).split()], monkeypatch)
     assert all(each in result.record()["resume"] for each in given)
+    assert "--plugin" not in result.record()["resume"], "the run loads its own"

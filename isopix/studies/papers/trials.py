@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,8 @@ from typing import Any
 from isopix.core.config import to_dict
 from isopix.core.overrides import override, parse
 from isopix.data.dataset import DataConfig
+from isopix.data.load import load_dataset
+from isopix.data.splits import NO_LABEL
 from isopix.finetuning.results import EvaluationResult
 from isopix.probing.results import LowDataResult, ProbeResult
 from isopix.recipes import registry
@@ -113,6 +115,19 @@ class Probe(ProtocolTrial):
         source = self.data or self.network.recipe.data.source
         recipe = finetune_recipe(self.network.recipe, source, from_scratch=False).updated(steps=steps)
         return [recipe] * (len(self.options["labels"]) * self.options["subsets"])
+
+    def check_labels(self, limit: int | None) -> None:
+        """Raise ValueError for more labels of each class than there are with this limit, if there is one."""
+        own, wanted = self.network.recipe.data, self.options.get("labels", ())
+        limit, source = limit or own.limit, self.data or own.source
+        if limit is None or not wanted:
+            return
+        labels = load_dataset(replace(own, source=source, limit=limit)).labeled("probe").train.labels
+        assert labels is not None
+        fewest = int(labels[labels != NO_LABEL].bincount().min())
+        if wrong := [str(count) for count in wanted if count > fewest]:
+            few = f"with limit {limit} a class has only {fewest} training images"
+            raise ValueError(f"{self.name} needs {' and '.join(wrong)} labels of each class; {few}")
 
     def run(self, run_verb: RunVerb, runs: Path) -> Outcome:
         run = self.network.folder(runs)
