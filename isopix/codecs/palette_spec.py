@@ -94,7 +94,7 @@ class PaletteSpec(CodecSpec):
     patch_size = 1
 
     num_colors: Annotated[int, Range(low=2, high=nearest_color.MAX_COLORS)] = 512
-    """Number of colors; if the training images have fewer, as gray ones do, these are the palette."""
+    """Number of colors; fewer if the training images have fewer, as grayscale images do."""
     palette_file: str | None = None
     """Palette file; null: fitted to the training images."""
 
