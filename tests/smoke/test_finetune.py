@@ -21,7 +21,8 @@ def trained(isopix: Run) -> Run:
 
 
 def test_a_run_refitted_on_validation_works_with_every_command(trained: Run) -> None:
-    words = [*REFIT, "steps=40", "evaluate_every=5", "generative_weight=0.1", "lr=0.05"]
+    longer = {"steps=4": "steps=40", "evaluate_every=2": "evaluate_every=5"}
+    words = [*(longer.get(word, word) for word in REFIT), "generative_weight=0.1", "lr=0.05"]
     out = done(trained(*words))
     assert "igpt.digits from step 2 of run on digits, 40 steps, batch size 8" in out
     assert re.search(r"step \d+ selected on validation", out)
