@@ -17,7 +17,7 @@ NETWORKS = {
 def demo() -> str:
     """Return the networks of the demo beside their baselines."""
     found = read("demo.json")
-    columns = ("network", "test loss", "best learning-free loss", "test accuracy", "untrained", "gain")
+    columns = ("network", "test loss", "best learning-free baseline", "test accuracy", "untrained", "gain")
     rows = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     for name, runs in found["runs"].items():
         networks = [run["probe"]["network"] for run in runs]
@@ -59,7 +59,7 @@ def flowers() -> str:
     scores = {name: mean_and_std(each["values"]) for name, each in found["accuracies"].items()}
     return (
         f"On {sum(found['images'].values()):,} photos of five kinds of flowers, pre-training reached a test "
-        f"loss of {mean_and_std(loss['values'], '.2f')} nats per pixel (best baseline without learning "
+        f"loss of {mean_and_std(loss['values'], '.2f')} nats per pixel (best learning-free baseline "
         f"{free:.2f}). Test accuracy of the linear probe: {scores['network']} (untrained network "
         f"{scores['untrained']}, raw pixels {pixels:.1%}); after fine-tuning: "
         f"{scores['fine-tuned']} (largest class {found['majority']:.1%}). "

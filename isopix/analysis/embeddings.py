@@ -106,12 +106,12 @@ class EmbeddingPCA(Analysis):
     def caption(self, numbers: Numbers) -> str:
         if numbers["weights"] == "filters":
             return "Leading principal components of the patch-embedding filters; gray is zero."
-        return "Embeddings of the palette colors, or of the values of codes, on their principal components."
+        return "Projections of the embeddings of colors or code values onto their principal components."
 
     def table(self, numbers: Numbers) -> Table:
         tables = [numbers] if numbers["weights"] == "filters" else numbers["tables"]
         return Table(
-            f"PCA of the embedding's {numbers['weights']}: variance explained by the leading components",
+            f"PCA of the input embedding ({numbers['weights']}): cumulative explained variance",
             ("table", "1", "2", "3", "8"),
             [
                 (str(i), *(f"{sum(table['explained_variance_ratio'][:count]):.1%}" for count in (1, 2, 3, 8)))

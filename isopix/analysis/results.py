@@ -122,7 +122,7 @@ class NeighborsResult(Result):
     """Duplicates and outliers among images, or the nearest images to `queries`; the record has the first.
 
     Not in it: all groups of `duplicates`, the most similar first, and all images as `outliers`, those
-    farthest from others first. `num_duplicates` counts images that need not be kept.
+    farthest from others first. `num_duplicates` counts redundant images.
     """
 
     data: str
@@ -160,7 +160,7 @@ class NeighborsResult(Result):
                 for near in query.nearest
             ]
             return [Table(f"Nearest of {images}", ("query", "image", "similarity"), found)]
-        title = f"{images}; duplicates that need not be kept: {self.num_duplicates:,}"
+        title = f"{images}; redundant images: {self.num_duplicates:,}"
         copies = [
             (group[0].image.short_name, each.image.short_name, f"{each.difference:.3f}")
             for group in self.first_duplicates

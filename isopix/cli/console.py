@@ -67,8 +67,8 @@ def open_console(name: Literal["stdout", "stderr"]) -> Console:
     return Console(highlight=False, file=cast(IO[str], Output(name)))
 
 
-AS_JSON = "Print the results as JSON and nothing else."
-PLUGIN = "Python file that registers custom blocks, codecs, objectives, probes ...; repeatable."
+AS_JSON = "Print the results as JSON only."
+PLUGIN = "Python file that registers custom parts, such as blocks, codecs or probes; repeatable."
 Json = Annotated[bool, Parameter(name="--json", negative="", show_default=False, help=AS_JSON)]
 Plugins = Annotated[list[Path] | None, Parameter(name="--plugin", help=PLUGIN)]
 

@@ -33,7 +33,7 @@ from isopix.verbs import VERBS
 
 Devices = Annotated[
     int | None,
-    Parameter(help="Use this many GPUs of this machine, a process for each. On several machines: torchrun."),
+    Parameter(help="Number of GPUs of this machine, one process each. For several machines, use torchrun."),
 ]
 SlurmParameters = Annotated[
     list[str] | None,

@@ -76,7 +76,8 @@ def read_palette(path: Path) -> PaletteFile:
 def _foreign(path: Path, arrays: Arrays) -> PaletteFile:
     tables = [array for array in arrays.values() if array.ndim == 2 and array.shape[1] == 3]
     is_published = sha256_of(path) == OPENAI_SHA256
-    is_scaled = is_published or path.name == OPENAI_NAME
+    is_named = path.name == OPENAI_NAME and all(each.dtype.kind == "f" for each in tables)
+    is_scaled = is_published or (is_named and any((each < 0).any() for each in tables))
     if len(tables) != 1 or not len(tables[0]) or not (is_scaled or tables[0].dtype == np.uint8):
         found = ", ".join(f"{array.dtype} {list(array.shape)}" for array in arrays.values()) or "nothing"
         raise ValueError(f"it has {found}; allowed: one array of uint8 [colors 3], or OpenAI's {OPENAI_NAME}")
@@ -93,7 +94,7 @@ class PaletteSpec(CodecSpec):
     patch_size = 1
 
     num_colors: Annotated[int, Range(low=2, high=nearest_color.MAX_COLORS)] = 512
-    """Number of colors; if the training images have fewer, as gray ones do, these are the palette."""
+    """Number of colors; fewer if the training images have fewer, as grayscale images do."""
     palette_file: str | None = None
     """Palette file; null: fitted to the training images."""
 

@@ -86,10 +86,11 @@ def open_bar() -> ProgressBar | None:
     return TerminalBar(console) if console.is_terminal else ProgressBar(console)
 
 
-def announce(line: str) -> None:
-    """Print a line where progress is shown."""
+def announce(text: str) -> None:
+    """Print lines where progress is shown."""
     if bar := open_bar():
-        bar.say(line)
+        for line in text.split("\n"):
+            bar.say(line)
 
 
 @contextmanager

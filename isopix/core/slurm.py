@@ -28,6 +28,8 @@ SHARED_PARAMETERS = (
 NUM_REQUEUES = 100  # after a time limit; submitit's own default of 3 is too few for a long training
 ADDITIONAL = "additional_parameters"  # of sbatch that submitit does not know
 IN_JOB = "ISOPIX_JOB"  # the variable that a job sets for its own command
+# Of submitit's errors: that there is no result, or the last line of a trace.
+REASON = re.compile(r"(has not produced .*)|(.+)\n+-+\nYou can check")
 PREEMPTION_SECONDS = 10.0  # in which submitit's signal may follow SIGTERM in a preemption
 
 
@@ -167,8 +169,9 @@ class SlurmJob:
         error = self.job.exception()
         if error is None:
             return ""
-        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
-        return f"job {self.job.job_id}: {reason}; its output: {self.job.paths.stdout}"
+        found = REASON.search(str(error))
+        reason = (found[1] or found[2]) if found else type(error).__name__
+        return f"job {self.job.job_id}: {reason}; its output: {self.job.paths.stderr}"
 
     def stop(self) -> None:
         self.job.cancel(check=False)

@@ -19,7 +19,7 @@ Crop = Literal["center", "random", "resized_center", "squash"]
 Resample = Literal["area", "bilinear", "bicubic"]
 StoreChoice = Literal["auto", "pixels", "encoded"]
 
-HOW_TO_LABEL = "in a folder, put each class in a sub-folder; in .npz give y_train; or set data.label_column"
+HOW_TO_LABEL = "in a folder, put each class in a subfolder; in .npz give y_train; or set data.label_column"
 
 
 @config
@@ -30,43 +30,44 @@ class DataConfig:
     """Name, such as digits or cifar10, or path to a folder or file of images."""
     splits: SplitReading = "auto"
     """Whether words such as train, val and test in names of folders, files and arrays are splits. `auto`
-    refuses two readings; `names` leaves out what names no split; `none` reads all as training images.
+    raises an error if the layout is ambiguous; `names` skips folders that name no split; `none` reads all as
+    training images.
     """
     rows: Side = 32
-    """Rows of pixels of the network's inputs."""
+    """Input height in pixels."""
     cols: Side = 32
-    """Columns of pixels."""
+    """Input width in pixels."""
     crop: Crop = "center"
     """After resizing the shorter side to fit: the center, or a random box drawn once per image.
     `resized_center` crops the resized image at whole pixels, as Hugging Face's image processors do;
     `squash` ignores the aspect ratio.
     """
     crop_fraction: Annotated[float, Range(above=0, high=1)] = 1.0
-    """Side of the box, as a fraction of that of the largest one."""
+    """Side length of the crop, as a fraction of the largest possible."""
     resample: Resample = "area"
     """Resampling filter."""
     max_pixels: Annotated[int, Range(low=1, high=2 * MAX_PIXELS)] = MAX_PIXELS
-    """Pixels of an image, by its header; larger ones are not read."""
+    """Maximum number of pixels of an image (from the file header); larger images are skipped."""
     white: Annotated[int, Range(low=255, high=2**31 - 1)] | None = None
-    """Sample that is white in gray images of more than 8 bits, as 4095 for 12 bits; null: 65,535."""
+    """Value that maps to white in grayscale images of more than 8 bits, e.g. 4095; null: 65,535."""
     holdout: Annotated[float, Range(low=0, below=0.5)] | None = None
-    """Fraction of the training images held out for each of validation and test that the source lacks; null:
-    0.1, and 0.04 for imagenet-1k (iGPT section 3.1).
+    """Fraction of the training images held out for a missing validation split, and for a missing test split;
+    null: 0.1, or 0.04 for imagenet-1k (iGPT section 3.1).
     """
     train_on_validation: bool = False
     """Whether validation images are added to the training images."""
     limit: Count | None = None
-    """Images kept of each split, equally many of each class as far as possible; null keeps all."""
+    """Maximum number of images per split, balanced over classes as far as possible; null: all."""
     labels_per_class: int | str | None = None
-    """Training images kept of each class: a number, or a fraction such as `10%`; null keeps all."""
+    """Training images per class: a number, or a percentage such as `10%`; null: all."""
     subset: int = 0
-    """Index of the random draw of `labels_per_class`."""
+    """Index of the random subset of `labels_per_class`."""
     label_column: str | None = None
-    """Column of labels in a table or metadata.csv, or field of the .json in tar files; null: by its name."""
+    """Label column of a table or metadata.csv, or field of the .json in tar files; null: found by name."""
     image_column: str | None = None
-    """Column of images in a table, of their names in `metadata.csv`, or their extension in tar files."""
+    """Image column of a table, file name column of `metadata.csv`, or extension in tar files."""
     labels_file: str | None = None
-    """CSV file of labels instead of sub-folders: columns `file`, a path in the folder of images, and `label`,
+    """CSV file of labels instead of subfolders: columns `file`, a path in the folder of images, and `label`,
     which may be empty; null: the files metadata.csv in the folder, if they have labels.
     """
     exclude: tuple[str, ...] | str = ()
@@ -74,19 +75,19 @@ class DataConfig:
     each line; `*` also matches `/`.
     """
     placements: Count = 6
-    """Random places of each training digit in translated-digits; validation and test have half."""
+    """Random positions of each training digit in translated-digits; half as many in validation and test."""
     seed: int = 0
-    """Seed of everything about the images: crops, held-out images, limits and subsets."""
+    """Seed of crops, held-out images, limits and label subsets."""
     store: StoreChoice = "auto"
-    """How the cache keeps images: as pixels, or encoded without loss. `auto` encodes what would take more
-    than 4 GiB and a quarter of the free disk as pixels. The numbers are the same.
+    """Format of cached images: pixels, or losslessly encoded. `auto` encodes datasets whose pixels would take
+    more than 4 GiB and a quarter of the free disk. Results are the same.
     """
     workers: Annotated[int, Range(low=0, high=256)] | None = None
-    """Processes that decode `encoded` images in training; null: one for each core, at most 8; 0: none."""
+    """Processes that decode `encoded` images in training; null: one per core, at most 8; 0: none."""
     augment: AugmentationSpec = NoAugmentation()
-    """Changes of training images."""
+    """Augmentation of training images."""
     patch_augment: PatchAugmentSpec = NoPatchAugment()
-    """Changes of the model's inputs, patch by patch, and not of its targets."""
+    """Augmentation of single patches of the model's inputs; targets do not change."""
 
     def __post_init__(self) -> None:
         check_ranges(self)

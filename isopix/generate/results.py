@@ -25,11 +25,11 @@ class SamplingConfig:
     top_p: Annotated[float, Range(above=0, high=1)] | None = None
     """Sample from the most likely codes whose probabilities sum to at least p (nucleus sampling)."""
     precision: Precision | None = None
-    """Precision of cached keys and values, and of matrix products: on GPUs of all, on CPUs with instructions
-    for bf16 of those by large matrices. Default: that of the model.
+    """Precision of cached keys and values, and of matrix products (on CPUs: only of large matrices, and only
+    with bf16 instructions). Default: the model's precision.
     """
     compile: bool | None = None
-    """Compile the step that samples a position, in 10 to 30 seconds the first time. Default: on GPUs."""
+    """Compile the sampling step, which takes 10 to 30 seconds the first time. Default: on GPUs."""
 
 
 @config
@@ -37,7 +37,7 @@ class Passes:
     """How a masked model fills in hidden positions."""
 
     order: Order = "inward"
-    """Positions that a masked model fills in first: next to visible, most confident, or random ones."""
+    """Positions that a masked model fills in first: next to visible ones, most confident, or random."""
     iterations: Count = 24
     """Number of passes of a masked model."""
 

@@ -10,8 +10,8 @@ class ImportConfig:
     """What is read in place of, or besides, the files of a model; each is for some kinds of models."""
 
     palette: Path | None = None
-    """Palette of an Image GPT instead of its own; OpenAI's models need it: kmeans_centers.npy."""
+    """Palette of an Image GPT; required for OpenAI's models: kmeans_centers.npy."""
     squash: bool = False
-    """Resize images as ImageGPT's image processor does, bilinearly, regardless of aspect."""
+    """Resize bilinearly without preserving the aspect ratio, as ImageGPT's image processor does."""
     classes: Path | None = None
-    """Text file with a class name per line, in the order of the logits; default: the model's."""
+    """Text file with one class name per line, in the order of the logits. Default: the model's names."""

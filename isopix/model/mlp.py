@@ -95,7 +95,7 @@ class TwoLayerMLPSpec(MLPSpec):
     """width -> expansion * width -> width, with an activation in between."""
 
     expansion: Size = 4
-    """Hidden units per unit of the width."""
+    """Hidden width, as a multiple of the width."""
     activation: Activation = "gelu"
     """Activation of the hidden units."""
     bias: bool = True

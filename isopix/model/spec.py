@@ -52,19 +52,19 @@ class ModelSpec:
     positions: PositionEmbeddingSpec = field(default_factory=LearnedPositionEmbeddingSpec)
     """Position embeddings."""
     class_token: bool = False
-    """Whether a learned vector precedes the positions in all blocks (ViT section 3.1)."""
+    """Whether to prepend a learned class token to the positions (ViT section 3.1)."""
     embedding_dropout: Dropout = 0.0
-    """Dropout of the first block's input, in training."""
+    """Dropout of the first block's input."""
     block: BlockSpec = field(default_factory=TransformerSpec)
     """Block of the network."""
     drop_path: Dropout = 0.0
-    """Stochastic depth: rate at which both branches of the last block are dropped for an image, in training;
-    0 in the first block, and linear in between.
+    """Stochastic depth: probability of dropping the branches of the last block for an image; it increases
+    linearly from 0 in the first block.
     """
     depth: Depth
     """Number of blocks."""
     width: Size
-    """Size of a token."""
+    """Embedding dimension."""
     tie_blocks: bool = False
     """Whether all blocks share the weights of one (ALBERT)."""
     head: HeadSpec = field(default_factory=LinearHeadSpec)

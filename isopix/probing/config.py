@@ -21,7 +21,9 @@ class ProbeConfig:
     pool: Pool | None = None
     """grid4: means of 4 x 4 cells; flatten: all positions; first: class token. Default: the recipe's."""
     start_token: OfPaper[bool] = True
-    """Read features with the start token; without it pixel i is read at position i, as in transformers."""
+    """Prepend the start token; without it, features of pixel i are read at input position i, as Hugging Face
+    transformers does.
+    """
     layer: NonNegative | None = None
     """Probe this layer only. Default: all layers."""
     concat: OfPaper[NonNegative] = 0
@@ -29,7 +31,7 @@ class ProbeConfig:
     mask_ensemble: OfPaper[NonNegative] = 0
     """For masked models: majority vote over this many random masks of each image (iGPT section 4.6)."""
     refit_on_validation: OfPaper[bool] = False
-    """Also refit the best layer on train + validation, at the chosen setting (iGPT section 3.1)."""
+    """Also refit the best layer on train + validation, with the chosen settings (iGPT section 3.1)."""
     seed: int = 0
     """Random seed."""
 
@@ -41,11 +43,11 @@ class ProbeConfig:
 
 @config
 class FewLabelsConfig:
-    """How few labels a probe or fine-tuning gets."""
+    """Settings of probes and fine-tuning with few labels."""
 
     labels: Annotated[tuple[int | str, ...], Parameter(consume_multiple=True)] = ()
-    """Test error with so many labeled images per class, numbers or percentages as in 10%. Default: all."""
+    """Numbers of labeled images per class, or percentages such as 10%, for which to report the test error."""
     subsets: OfPaper[Count] = 5
-    """Number of random subsets of each number of labels."""
+    """Number of random subsets for each number of labels."""
     finetune_steps: OfPaper[NonNegative] = 0
     """Also fine-tune the run on every subset, for at most this many steps."""

@@ -46,7 +46,7 @@ class Recipe:
     finetune: FineTuneConfig | None = None
     """Settings of a fine-tuned classifier; null for pre-training."""
     finetune_overrides: tuple[str, ...] = ()
-    """Settings as `path=value` with which this experiment is fine-tuned, where they are not as in iGPT."""
+    """Settings of fine-tuning that differ from iGPT's, as `path=value`."""
 
     def __post_init__(self) -> None:
         if self.finetune is not None and self.train.patience is not None:

@@ -91,9 +91,8 @@ def check_loggers(names: Sequence[str]) -> None:
 
 def metrics_of(record: Record) -> dict[str, int | float]:
     """Return the numbers of a record as `<kind>/<name>`, or `<kind>/<split>/<name>`."""
-    prefix = "/".join(record[key] for key in ("kind", "split", "held_out") if key in record)
     return {
-        f"{prefix}/{name}": value
+        f"{_series(record)}/{name}": value
         for name, value in record.items()
         if name not in ("step", "last_step") and isinstance(value, int | float)
     }
@@ -102,7 +101,7 @@ def metrics_of(record: Record) -> dict[str, int | float]:
 class RunLogger:
     """A run in one logger. A failing logger is switched off, and `record` is called with a note of it.
 
-    The last step there is kept in a file, so that a resumed run continues without repetition.
+    The last step of each kind of record is kept in a file, so that a resumed run repeats and loses none.
     """
 
     def __init__(self, name: str, folder: RunFolder, record: Callable[[Record], None]):
@@ -110,7 +109,8 @@ class RunLogger:
         self._log: Callable[[int, Metrics], None] | None = None
         self._close: Callable[[], None] = lambda: None
         self._failed = False
-        self._last = self._known = -1  # steps: what was logged last, and before a kill or a rollback
+        self._last = dict[str, int]()  # the step that was logged last, by series
+        self._known = dict[str, int]()  # before a kill or a rollback
 
     def write(self, record: Record, all_records: Callable[[], Sequence[Record]]) -> None:
         """Log a record, but all of them to a logger that opens now, as the run has its name."""
@@ -119,7 +119,8 @@ class RunLogger:
         with self._switched_off_by_errors(_last_step(record)):
             records: Sequence[Record] = [record]
             if self._log is None:
-                self._last = self._known = read_json(self._file)["step"] if self._file.exists() else -1
+                self._last = read_json(self._file) if self._file.exists() else {}
+                self.rewind()
                 run_id = str(read_environment(self.folder).run_id)
                 self._log, self._close = OPEN[self.name](self.folder, run_id)
                 records = all_records()
@@ -128,10 +129,10 @@ class RunLogger:
 
     def rewind(self) -> None:
         """Leave out steps again that were logged."""
-        self._known = self._last
+        self._known = dict(self._last)
 
     def close(self) -> None:
-        with self._switched_off_by_errors(self._last):
+        with self._switched_off_by_errors(max(self._last.values(), default=0)):
             self._close()
 
     @property
@@ -139,12 +140,12 @@ class RunLogger:
         return self.folder.path / "loggers" / f"{self.name}.json"
 
     def _write(self, record: Record, log: Callable[[int, Metrics], None]) -> None:
-        step, metrics = _last_step(record), metrics_of(record)
-        if metrics and (step > self._known or "last_step" in record):  # a test is recorded once
-            self._last = step
+        step, metrics, series = _last_step(record), metrics_of(record), _series(record)
+        if metrics and step > self._known.get(series, -1):
+            self._last[series] = step
             self._file.parent.mkdir(exist_ok=True)
             temporary = temporary_path(self._file)
-            temporary.write_text(json.dumps({"step": step}))
+            temporary.write_text(json.dumps(self._last))
             temporary.replace(self._file)  # before: a kill between the two loses a point and repeats none
             log(step, metrics)
 
@@ -157,6 +158,10 @@ class RunLogger:
             reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
             text = f"logger '{self.name}' is switched off: {reason}"
             self._record({"kind": "note", "step": step, "text": text})
+
+
+def _series(record: Record) -> str:
+    return "/".join(record[key] for key in ("kind", "split", "held_out") if key in record)
 
 
 def _last_step(record: Record) -> int:

@@ -86,8 +86,8 @@ def lr_selection(start: TrainingStart) -> Select | None:
     try:
         lrs = lr_grid(*map(float, given.split("..")))
     except (TypeError, ValueError):
-        allowed = f"LARGEST..SMALLEST, as in lr=search:{DEFAULT_RANGE}"
-        raise ValueError(f"the learning rates to search are {given}; allowed: {allowed}") from None
+        allowed = f"a number, search, or search:LARGEST..SMALLEST, as in lr=search:{DEFAULT_RANGE}"
+        raise ValueError(f"lr is '{start.lr_origin}'; allowed: {allowed}") from None
     return partial(select_lr, lrs=lrs)
 
 

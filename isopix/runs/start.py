@@ -54,7 +54,7 @@ class TrainingStart(NamedTuple):
 
     def untrained(self, codec: Codec) -> "TrainingStart":
         """Return a start from weights that are drawn by the seed, and have seen no images."""
-        spec, notes = self.recipe.model.codec, list[str]()
+        spec, notes = self.recipe.model.codec, [*self.notes]
         recipe, origin = self.recipe.updated(codec=spec.fitted(codec)), spec.provenance()
         if recipe != self.recipe:
             own = recipe.model.codec.label()

@@ -24,7 +24,7 @@ from isopix.probing.probe import evaluate_probe
 from isopix.reporting.summary import different_settings
 from isopix.studies.results import PairedNumber, RunComparison
 
-ONE_RUN = "the intervals are of test images: with other seeds the differences vary more"
+ONE_RUN = "intervals cover the sampling of test images only; variation over seeds is not included"
 SELECTED = "a run's ridge probe is of the layer and L2 penalty that are best on its validation images"
 
 

@@ -198,7 +198,7 @@ def _completed(
 
 
 def _layers(runs: Runs, panel: ImagePanel) -> None:
-    _note("The nearest test images by the features of a layer (cosine similarity), or a map of all of them.")
+    _note("The nearest images by the features of a layer (cosine similarity), or a map of all images.")
     deepest = max(run.model.depth for run in runs.values())
     layer = gr.Slider(0, deepest, value=deepest // 2, step=1, label="Layer", elem_id="layer")
     with gr.Row():

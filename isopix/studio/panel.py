@@ -53,7 +53,7 @@ def build_image_panel(runs: Sequence[OpenedRun]) -> tuple[ImagePanel, Callable[[
     message = gr.HTML(padding=False, elem_id="image-message")
     gallery = gr.Gallery(
         [(enlarged(pixels_of(each[None])), "") for each in first.images[:SHOWN]],
-        label="Test images",
+        label="Images",
         columns=6,
         height="auto",
         allow_preview=False,

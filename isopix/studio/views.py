@@ -125,7 +125,7 @@ NUM_MASKS = 32  # of the surprise map of a masked model, so that most pixels are
 
 
 def neighbor_tiles(run: OpenedRun, image: Images, layer: int, *, index: int | None = None) -> list[Tile]:
-    """Return the image and the nearest test images by a layer's features, but for itself, of this index."""
+    """Return the image and its nearest images by a layer's features, except the image of this index."""
     others = [i for i in range(len(run.images)) if i != index]
     if len(others) < 2:
         raise ValueError(f"there are no images to compare with; {run.note}")

@@ -164,33 +164,33 @@ class TrainConfig:
     """Settings of training; the defaults are Image GPT's (iGPT section 3.4, table 5)."""
 
     steps: Count = 1_000_000
-    """Updates of the weights."""
+    """Number of optimizer steps."""
     batch_size: Count = 128
-    """Images of an update."""
+    """Images per optimizer step."""
     accumulate: Count = 1
-    """Chunks in which the batch is processed, to save memory."""
+    """Gradient accumulation: number of chunks per batch."""
     optimizer: OptimizerSpec = field(default_factory=Adam)
     """Update rule."""
     schedule: ScheduleSpec = field(default_factory=WarmupCosineSchedule)
-    """Learning rate over the steps."""
+    """Learning rate schedule."""
     layer_decay: Annotated[float, Range(above=0, high=1)] = 1.0
     """Factor of the learning rate from each layer to the one before: the head and the last norm have all of
     it, block l of L has layer_decay^(L + 1 - l), and what precedes the blocks layer_decay^(L + 1) (BEiT).
     """
     ema: Annotated[float, Range(above=0, below=1)] | None = None
     """Decay of an exponential moving average of the weights, (1 + step) / (10 + step) while that is less. The
-    average is what is evaluated, and what other commands load; null: none.
+    average is evaluated, and loaded by other commands; null: none.
     """
     max_grad_norm: Annotated[float, Range(above=0)] | None = None
-    """Gradients with a larger norm are scaled down to it; null does not clip them."""
+    """Maximum gradient norm (clipping); null: no clipping."""
     precision: Precision | None = None
-    """Number format of matrix products; null: bf16 on devices with instructions for it, otherwise fp32."""
+    """Precision of matrix products; null: bf16 on devices with instructions for it, otherwise fp32."""
     compile: bool | None = None
     """Whether steps are compiled; null: on GPUs where Triton is installed."""
     parallel: Strategy = "ddp"
-    """On several devices: with `ddp` each has all weights; with `fsdp` a part, its gradient and moments."""
+    """On several devices: `ddp` replicates weights; `fsdp` shards weights, gradients and optimizer state."""
     recompute: bool = False
-    """Whether the backward pass computes each block again: up to a third more time, memory of one block."""
+    """Activation checkpointing: up to a third slower, stores the activations of one block only."""
     seed: int = 0
     """Seed of weights and batches."""
     log_every: Count = 10
@@ -198,27 +198,27 @@ class TrainConfig:
     evaluate_every: Count = 1000
     """Steps between evaluations."""
     evaluate_images: NonNegative | None = 1024
-    """Validation images of an evaluation, a random sample; null: all."""
+    """Number of random validation images per evaluation; null: all."""
     patience: Count | None = None
-    """Pre-training ends after so many evaluations without a lower validation loss, and the weights with the
-    lowest are kept; null: the last. Fine-tuning has finetune.patience.
+    """Early stopping of pre-training after this many evaluations without a lower validation loss; the best
+    weights are kept. null: train all steps, keep the last weights. Fine-tuning has finetune.patience.
     """
     num_test_images: NonNegative | None = 10_000
-    """Test images of the evaluation after the last step; null: all."""
+    """Number of test images in the evaluation after the last step; null: all."""
     knn_images: NonNegative = 0
-    """Above 0, evaluations include the accuracy of k-nearest neighbors among that many training images."""
+    """Number of training images for the k-nearest-neighbor accuracy in evaluations; 0: none."""
     checkpoint_every: Count = 1000
     """Steps between checkpoints."""
     checkpoint_minutes: Annotated[float, Range(above=0)] | None = 10.0
-    """Minutes after which a checkpoint is saved in any case; null saves none by time."""
+    """Maximum minutes between checkpoints; null: no limit."""
     async_save: bool | None = None
     """Whether a checkpoint is written while training continues; null: on GPUs."""
     on_nonfinite: Literal["stop", "skip", "rollback"] = "stop"
-    """A loss or gradient that is not finite is not applied; then `stop` ends the training, `skip` continues
-    with the next batch, and `rollback` returns to the last checkpoint and leaves out the batches since.
+    """Action if a loss or gradient is not finite; its step is never applied. `stop` ends training, `skip`
+    continues with the next batch, `rollback` returns to the last checkpoint and omits the batches since.
     """
     probe_every: NonNegative = 0
-    """Above 0, steps between linear probes of every layer."""
+    """Steps between linear probes of every layer; 0: none."""
     evaluators: tuple[EvaluatorSpec, ...] = ()
     """Other evaluators; `knn_images` and `probe_every` are shorthands for two of them."""
 

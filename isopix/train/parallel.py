@@ -254,7 +254,7 @@ def shard_like(value: Tensor, target: Tensor) -> Tensor:
 
 
 def write_shards(groups: Mapping[str, Mapping[str, Tensor]], folder: Path | None = None) -> None:
-    """Write groups of sharded tensors into sub-folders of rank 0's folder, a safetensors file of each rank,
+    """Write groups of sharded tensors into subfolders of rank 0's folder, a safetensors file of each rank,
     which `storage` reads, and PyTorch's `HuggingFaceStorageReader`. All ranks raise if one cannot.
     """
     from torch.distributed.checkpoint.api import CheckpointException  # noqa: PLC0415

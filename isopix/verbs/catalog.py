@@ -65,19 +65,19 @@ def plan(
     )
 
 
-Shown = Annotated[PathLike | RecipeLike, "Recipe or model that `isopix list` lists, or a run folder."]
+Shown = Annotated[PathLike | RecipeLike, "Recipe or model from `isopix list`, or a run folder."]
 
 
-SettingsOut = Annotated[Path | None, "Settings file to write, ending in .yaml, which --file takes."]
+SettingsOut = Annotated[Path | None, "Settings file (.yaml) to write, for use with --file."]
 
 
 @verb()
 def show(
     source: Shown, *settings: Settings, file: SettingsFile = None, out: SettingsOut = None
 ) -> RecipeSettings:
-    """Show every setting of a recipe or a run: its value, its meaning, and where a changed value comes from.
+    """Show the value and meaning of every setting of a recipe or run, and the origin of changed values.
 
-    Settings of a run are compared with those of the recipe that it names.
+    Settings of a run are compared with its recipe.
 
     Example: isopix show igpt.tiny depth=4
 
@@ -98,6 +98,7 @@ def show(
     if out is not None:
         if out.suffix != ".yaml":
             raise ValueError(f"out is {out}; it must end in .yaml")
+        registry.require_lr(found.origins)
         replace_file(out, to_yaml(found.recipe).encode())
     return RecipeSettings(recipe=found.recipe.name, settings=tuple(registry.settings(found)), path=out)
 
@@ -159,9 +160,9 @@ Folder = Annotated[Path | None, "Folder of runs."]
 def list_models(what: What = None, folder: Folder = None) -> Listing:
     """List models that come with isopix, recipes, protocols of `isopix reproduce`, or the runs in a folder.
 
-    Commands accept the name of a model in place of a run folder. Test losses are in nats per predicted code,
-    probes are the test accuracy of a linear probe, with the best baseline of each in parentheses. Recipes are
-    by paper, smallest first, large families as one name pattern. Runs have the settings in which they differ.
+    Commands accept the name of a model instead of a run folder. Test losses are in nats per predicted code,
+    probe results are test accuracies of a linear probe, and the best baselines are in parentheses. Recipes
+    are sorted by paper and size; large families are one name pattern. Runs: settings that differ.
 
     Example: isopix list recipes
     """

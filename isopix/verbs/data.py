@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from isopix.data.survey import Survey
 
 Source = Annotated[PathLike, Stored, f"Dataset: {DATASETS}."]
-Out = Annotated[Path | None, "Folder of the pictures and lists. By default, nothing is written."]
+Out = Annotated[Path | None, "Folder to write images and lists to. By default, nothing is written."]
 Examined = Annotated[Count, "Examine up to N images of each split, evenly spaced."]
 
 

@@ -57,7 +57,7 @@ class DoctorResult(Result):
 def doctor(*, device: DeviceLike = "auto") -> DoctorResult:
     """Check versions, device and disks, and train a tiny network for a few seconds.
 
-    Prints what to do about each problem. Exits with code 1 if a check fails.
+    Prints how to fix each problem. Exits with code 1 if a check fails.
 
     Example: isopix doctor
     """

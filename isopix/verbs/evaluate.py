@@ -43,9 +43,9 @@ def evaluate(
     """Evaluate a run on the test set: accuracy and confusion matrix or, without classes, the loss per code.
 
     With --mask-ensemble N, a fine-tuned masked model classifies every image under N random masks by majority
-    vote (test-time augmentation). A loss is computed in fp32, beside the published one (OpenAI's is of the
-    validation images of ImageNet, here the test split), and the hashes of the checkpoint's files are checked.
-    Results go to the run's `evaluations` folder.
+    vote (test-time augmentation). The loss is computed in fp32 by default, and printed next to the published
+    value, if there is one. (OpenAI's was measured on ImageNet's validation images.) Checkpoint hashes are
+    verified. Results go to the run's `evaluations` folder.
 
     Example: isopix evaluate runs/classes --mask-ensemble 5
     """
@@ -138,7 +138,7 @@ Baseline = Annotated[
     tuple[options.PathLike, ...],
     BeforeValidator(lambda given: (given,) if isinstance(given, str | os.PathLike) else given),
     Parameter(consume_multiple=True),
-    "Fine-tuned runs to compare a group with: one of each seed and labels of the group.",
+    "Fine-tuned baseline runs, one for each seed and label subset of the group.",
 ]
 Out = Annotated[Path | None, "JSON file to write."]
 
@@ -154,12 +154,12 @@ def compare(
 ) -> ComparisonResult | RunComparison:
     """Compare two runs on the same test images, or a group of fine-tuned runs with a baseline.
 
-    Of two runs: paired differences of test loss, ridge-probe accuracy and fine-tuned accuracy, whatever both
-    can be measured for, on test images that neither has seen.
+    For two runs: paired differences in test loss, ridge-probe accuracy and fine-tuned accuracy, if available
+    for both, on test images that neither run was trained on.
 
-    Of groups: paired differences of test accuracy. Each run is compared with the one of the same seed, labels
-    and test images. The 95% interval covers other seeds and draws of labels; that for new images covers
-    other test images too. A folder stands for the runs in it.
+    For groups: paired differences in test accuracy between runs with the same seed, labels and test images.
+    One 95% interval covers variation over seeds and label subsets; the interval for new images also covers
+    variation over test images. A folder stands for all runs in it.
 
     Example: isopix compare runs/photos igpt.tiny-cifar10 --data cifar10 --limit 1000
     """

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Splits = Annotated[choices.SplitName | None, "Split of the dataset. Default: all images."]
 Layer = Annotated[
     int | None,
-    "Layer of the features, 0 to the depth. Default: best of the run's probe, else the middle one.",
+    "Layer of the features, 0 to depth. Default: the best layer of the run's probe, or the middle layer.",
 ]
 Pooling = Annotated[choices.Pool | None, "Pooling over positions; flatten keeps all. Default: the recipe's."]
 TableFile = Annotated[Path, "File to write: .parquet, .npz or .csv."]
@@ -35,10 +35,10 @@ def features(
     precision: FullPrecision = "fp32",
     device: DeviceLike = "auto",
 ) -> FeaturesResult:
-    """Write the features of images to a table: the file, hash of its content, split, label and features.
+    """Write features of images to a table, with file, content hash, split and label.
 
-    Splits are those of the run for its own images, else those of the dataset. Features are float32, with
-    --pool flatten [rows columns D]. They are computed and written in batches: memory stays small.
+    The run's own images have the run's splits, other datasets their own. Features are float32, of shape
+    [rows columns D] with --pool flatten. They are computed and written in batches, to limit memory use.
 
     Example: isopix features runs/photos --data photos --out features.parquet
     """
@@ -77,7 +77,7 @@ def features(
     return result.saved(out)
 
 
-TopK = Annotated[choices.Count, "Number of most likely classes in the table; at most all."]
+TopK = Annotated[choices.Count, "Classes to write per image, limited to the number of classes."]
 SHOWN = 10  # images of the printed table
 PredictionFile = Annotated[Path, "File to write: .csv or .parquet."]
 
@@ -92,10 +92,10 @@ def predict(
     precision: options.Precision = None,
     device: DeviceLike = "auto",
 ) -> PredictionResult:
-    """Write the most likely classes of images by a fine-tuned run, with their probabilities, to a table.
+    """Classify images with a fine-tuned run, and write classes and probabilities to a table.
 
-    Images need no labels. A file that cannot be read is a row with its problem. Images are masked as in the
-    run's own evaluation.
+    Labels are not needed. A file that cannot be read has an empty class, and the reason in the column
+    `problem`. Images are masked as in the run's evaluation.
 
     Example: isopix predict runs/classes --data photos --out predictions.csv
     """

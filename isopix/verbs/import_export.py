@@ -24,7 +24,7 @@ DEFAULT_IMPORT = ImportConfig()
 Source = Annotated[
     PathLike, "Folder with the model's config and weights, the prefix of OpenAI's files, or owner/name."
 ]
-Out = Annotated[PathLike, "Folder to create; it must be new or empty."]
+Out = Annotated[PathLike, "Run folder to create; must be new or empty."]
 Data = Annotated[str | None, "Dataset that the model was trained on, if known: a name or a path."]
 
 
@@ -32,11 +32,11 @@ Data = Annotated[str | None, "Dataset that the model was trained on, if known: a
 def import_model(
     source: Source, out: Out, *, config: Flat[ImportConfig] = DEFAULT_IMPORT, data: Data = None
 ) -> ImportResult:
-    """Import a model of another library to a run folder: the files say which one it is.
+    """Import a model of another library into a run folder; the library is detected from the files.
 
-    An ImageGPT, a ViT or the encoder of a ViTMAE of Hugging Face, or a ViT of timm, in a folder or on the Hub
-    (owner/name); or an Image GPT of OpenAI, without TensorFlow. A ViT with classes is a fine-tuned run.
-    Pickled weights with anything but tensors are rejected.
+    Supported: ImageGPT, ViT and the encoder of ViTMAE from Hugging Face, and ViT from timm, in a folder or on
+    the Hub (owner/name); OpenAI's Image GPT (TensorFlow is not needed). A ViT with classes becomes a
+    fine-tuned run. Pickled weights with anything but tensors are rejected.
 
     Example: isopix import openai/imagegpt-small runs/imagegpt
     """
@@ -82,7 +82,7 @@ Format = Annotated[
     ".pt2 file; onnx: ONNX graph in an .onnx file.",
 ]
 Private = Annotated[bool, "Create a private repository."]
-Layer = Annotated[int | None, "Layer of the features of a program. Default: classes, or as for `features`."]
+Layer = Annotated[int | None, "Layer of a program's features. Default: class logits, or as in `features`."]
 
 
 @verb()
@@ -94,14 +94,14 @@ def export(
     layer: Layer = None,
     private: Private = False,
 ) -> ExportResult:
-    """Export the model of a run with a model card, to a folder or to the Hugging Face Hub; or as a program.
+    """Export the model of a run with a model card to a folder or the Hugging Face Hub, or as a program.
 
-    For transformers an autoregressive model of pixels becomes an ImageGPT, without a class head; one of
-    patches a ViTModel or, fine-tuned on classes, a ViTForImageClassification. For the Hub, log in first (hf
-    auth login); the repository is created if it does not exist.
+    For transformers, an autoregressive model of pixels is exported as ImageGPT, without a class head; a model
+    of patches as ViTModel or, if it is fine-tuned, as ViTForImageClassification. For the Hub, log in first
+    (hf auth login); the repository is created if it does not exist.
 
-    With --format torch or onnx, a program from uint8 images [B 3 H W] of the model's size to the class logits
-    of a fine-tuned run, or to pooled features. It is compared with the model on ten random images.
+    --format torch or onnx writes a program that maps uint8 images [B 3 H W] of the model's size to class
+    logits (fine-tuned runs) or pooled features. It is compared with the model on ten random images.
 
     Example: isopix export runs/photos hf://me/photos-igpt --format isopix
 

@@ -48,7 +48,7 @@ PathLike = str | os.PathLike[str]
 RunFolderLike = Annotated[PathLike, "Run folder."]
 
 RunOrModel = PathLike | Model
-RunLike = Annotated[RunOrModel, "Run folder, or a model that `isopix list models` lists."]
+RunLike = Annotated[RunOrModel, "Run folder, or a model from `isopix list models`."]
 DATASETS = f"{local_formats()}, or a name (digits, cifar10, ...)"
 OtherImages = Annotated[PathLike | None, Stored, f"Dataset instead of the run's own: {DATASETS}."]
 OtherLabeled = Annotated[PathLike | None, Stored, f"Labeled dataset instead of the run's own: {DATASETS}."]
@@ -64,18 +64,19 @@ SettingsFile = Annotated[
 ]
 RunSeed = Annotated[
     int | None,
-    "Random seed of weights and batches (of splits: data.seed). Default: that of the recipe or run.",
+    "Random seed of weights and batches (data.seed: of splits). Default: the seed of the recipe or run.",
 ]
 Logger = Annotated[tuple[str, ...], "Also log metrics to tensorboard, wandb or trackio; repeatable."]
-Out = Annotated[Path, "Run folder: new, empty, or that of the same command, which is resumed."]
+Out = Annotated[Path, "Run folder: new, empty, or created by the same command, which then resumes the run."]
 DataSettings = Annotated[str, "Settings of the data, such as splits=none or white=4095."]
 Settings = Annotated[str, "Settings to override, as name=value."]
 Limit = Annotated[Positive | None, "Use only N random images of each split, equally many of each class."]
 Split = Annotated[
-    choices.SplitName | None, "Split of the dataset. Default: test, or all images of another unsplit dataset."
+    choices.SplitName | None,
+    "Split of the dataset. Default: test, or all images if another dataset has no splits.",
 ]
 Count = Annotated[Positive, Parameter(name=["--count", "-n"]), "Number of images."]
-Precision = Annotated[choices.Precision | None, "Precision of the forward pass. Default: that of the run."]
+Precision = Annotated[choices.Precision | None, "Precision of the forward pass. Default: as in the run."]
 FullPrecision = Annotated[choices.Precision, "Precision of the forward pass."]
 Seed = Annotated[int, "Random seed."]
 DeviceLike = Annotated[str | Device, "Device: cpu, cuda, cuda:0, mps, or auto."]

@@ -34,15 +34,15 @@ if TYPE_CHECKING:
     from isopix.runs.state import RunStatus
 
 Trained = Annotated[
-    RecipeLike | None, "Name from `isopix list recipes`; with --from, the default is that of the run."
+    RecipeLike | None, "Name from `isopix list recipes`. Default with --from: the recipe of these weights."
 ]
 Weights = Annotated[
     PathLike | None,
     Parameter(name="--from"),
-    "Run folder, checkpoint folder or model of `isopix list models` to start from: its weights and "
-    "codec, with a new optimizer.",
+    "Run folder, checkpoint folder or model from `isopix list models` whose weights and codec training "
+    "starts from, with a new optimizer.",
 ]
-MovedData = Annotated[PathLike | None, "Where the images of the run are now, if they were moved."]
+MovedData = Annotated[PathLike | None, "New path of the run's images, if they were moved."]
 ProbeEvery = Annotated[
     int | None, "Interval in steps of a linear probe on a few labeled images; training is not affected."
 ]
@@ -65,8 +65,8 @@ def pretrain(
 ) -> TrainingResult:
     """Pre-train a recipe on images; creates a run folder.
 
-    Ctrl-C saves a checkpoint; the same command resumes the run. With lr=search the learning rate is chosen
-    first, by validation loss: 0.01, 0.003, 0.001 and so on until it rises (lr=search:0.01..0.00001).
+    Ctrl-C saves a checkpoint; the same command resumes the run. lr=search first tries the learning rates
+    0.01, 0.003, 0.001, ... until the validation loss rises, and uses the best (lr=search:0.01..0.00001).
 
     Example: isopix pretrain igpt.tiny --data photos/ --out runs/photos steps=300 depth=6
 
@@ -88,7 +88,7 @@ def resume(
 ) -> TrainingResult:
     """Resume an interrupted run from its last checkpoint.
 
-    On a CPU the weights are those of an uninterrupted run, bit for bit; other differences are logged.
+    On a CPU, the weights are bit-identical to an uninterrupted run's; differing environments are logged.
 
     Example: isopix resume runs/photos
     """
@@ -161,7 +161,7 @@ Labels = Annotated[
 Subset = Annotated[
     OfPaper[int | None], "Index of the balanced random subset that --labels selects: 0, 1, ..."
 ]
-FromScratch = Annotated[bool, "Train the recipe, or that of the run, from scratch."]
+FromScratch = Annotated[bool, "Train the recipe (or the run's recipe) from scratch."]
 Refit = Annotated[
     OfPaper[bool], "Choose the number of steps on the validation split, then retrain on train + validation."
 ]
@@ -186,8 +186,8 @@ def finetune(
     """Fine-tune a run or a trained model to classify labeled images, or train a recipe from scratch.
 
     The weights with the best validation accuracy are kept and evaluated on the test set. Ctrl-C saves a
-    checkpoint; the same command resumes the run. With lr=search the learning rate is chosen first, by
-    validation accuracy.
+    checkpoint; the same command resumes the run. With lr=search, the learning rate is first chosen
+    by validation accuracy.
 
     Example: isopix finetune runs/photos --data labeled/ --out runs/classes steps=500 lr=1e-4
     """

@@ -35,12 +35,12 @@ def probe(
     """Linear-probe every layer on pooled features, with untrained, shuffled-label and raw-pixel baselines.
 
     The layer and the L2 penalty (or learning rate, or number of neighbors) are chosen on the validation
-    split; accuracy is reported on the test split. Settings are the method's (--method knn temperature=0.1)
-    or the data's (data.label_column=species). Results go to the run's `probes` folder.
+    split; accuracy is reported on the test split. Settings are for the method (--method knn temperature=0.1)
+    or the data (data.label_column=species). Results go to the run's `probes` folder.
 
-    With --labels, the test error with so few labels: mean and standard deviation over random balanced
-    subsets of the training images. With --finetune-steps too, also that of fine-tuning on every subset, whose
-    settings are then given. Results go to the run's `low-data` folder.
+    --labels reports the test error for each number of labels: mean and standard deviation over random
+    balanced subsets of the training images. --finetune-steps adds the error of fine-tuning on every subset;
+    settings are then those of fine-tuning. Results go to the run's `low-data` folder.
 
     Example: isopix probe runs/photos --labels 4 25
     """

@@ -25,13 +25,13 @@ from isopix.verbs.pretrain import same_command
 
 Runs = Annotated[PathLike, "Run folders or folders of runs, in the order of the report."]
 Out = Annotated[
-    Path | None, "File to write. Default: report.html in the run folder, or next to the first of several."
+    Path | None, "File to write. Default: report.html in the run folder, or next to the first run of several."
 ]
 
 
 @verb()
 def report(*runs: Runs, out: Out = None) -> ReportResult:
-    """Write a self-contained HTML report about one or more runs, and print its runs and baselines.
+    """Write a self-contained HTML report about one or more runs, and print a table of runs and baselines.
 
     Example: isopix report runs/photos
     """
@@ -78,7 +78,7 @@ TRAIN_STEP = re.compile(rb'"kind": "train", "step": (\d+)')
 
 DemoOut = Annotated[Path, "Folder of the runs and the report."]
 Jobs = Annotated[
-    Positive | None, "Number of networks that are trained at a time. Default: all on a CPU, one per GPU."
+    Positive | None, "Number of networks trained in parallel. Default: all on a CPU, one per GPU."
 ]
 
 
@@ -188,7 +188,7 @@ def _few_labels(run: Path) -> list[int | str]:
 
 
 HOST = "127.0.0.1"
-Opened = Annotated[PathLike, "One or two run folders, or models that `isopix list models` lists."]
+Opened = Annotated[PathLike, "One or two run folders, or models from `isopix list models`."]
 Port = Annotated[
     Annotated[int, Range(low=1, high=65535)] | None, "Port of the page. Default: the next free one from 7860."
 ]
@@ -205,10 +205,10 @@ def open_studio(
     browser: Browser = True,
     device: DeviceLike = "auto",
 ) -> NoReturn:
-    """Serve a page on this machine on which one or two runs complete, compare and inspect images.
+    """Serve a local web page to complete, compare and inspect images with one or two runs.
 
-    Choose a test image or drop a file, paint over a part, and watch the completions; see nearest images,
-    attention, and how unexpected each pixel is. Ctrl-C stops it. Needs: pip install -e '.[studio]'.
+    Choose an image of the dataset or drop a file, paint over a part, and watch the completions. Other tabs
+    show nearest images, attention maps and surprise maps. Ctrl-C stops it. Needs: pip install -e '.[studio]'.
 
     Example: isopix studio runs/photos
     """

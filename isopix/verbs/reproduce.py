@@ -27,25 +27,25 @@ class ReproduceConfig:
     """Options of `isopix reproduce`; a study has others than tables and figures."""
 
     out: Path | None = None
-    """Folder of trials and results: new, empty, or that of the same experiment to resume."""
+    """Folder of trials and results: new, empty, or the folder of the experiment to resume."""
     plan: bool = False
     """Show the trials and their cost; write nothing."""
     scale: Literal["tiny", "small", "paper"] | None = None
     """tiny: minutes on two CPU cores; small: many hours; paper: as published. Default: tiny."""
     data: str | Path | None = None
-    """Labeled dataset instead of those of the paper: files, a folder, or a name such as cifar10."""
+    """Labeled dataset instead of the paper's datasets: files, a folder, or a name such as cifar10."""
     pretrain_data: str | Path | None = None
-    """Dataset of pre-training. Default: that of --data; at scale paper, ImageNet."""
+    """Dataset for pre-training. Default: as --data; at scale paper, ImageNet."""
     limit: Count | None = None
     """Use only N random images of each split, equally many of each class."""
     pretrained: Words = ()
     """Existing runs instead of pre-training, by network, e.g. igpt-l=runs/igpt-l."""
     trials: str = "*"
-    """Name patterns of the trials of a study, e.g. `conv-*` or `*-1,*-3`. Default: all of the scale."""
+    """Name patterns of the trials of a study, e.g. `conv-*` or `*-1,*-3`. Default: all trials."""
     seeds: Count | None = None
-    """Number of seeds per trial of a study. Default: that of the scale."""
+    """Number of seeds per trial of a study. Default: by scale."""
     probe: str | None = None
-    """Probe method of a study: adam (the paper's), ridge, lbfgs, sgd or knn. Default: that of the scale."""
+    """Probe method of a study: adam (the paper's), ridge, lbfgs, sgd or knn. Default: by scale."""
     jobs: Count | None = None
     """Number of parallel trials of a study. Default: one per CPU core or GPU; all at once with SLURM."""
     slurm: Words = ()
@@ -69,7 +69,7 @@ def reproduce(
     """Run the experiment of a table, figure or study of a paper, and show measured next to published numbers.
 
     Writes tables, figures and a page. Tables and figures with the same --out share their networks; `settings`
-    override those of every network. The same command resumes after an interruption and retries what failed.
+    apply to every network. The same command resumes after an interruption and retries failed trials.
 
     Example: isopix reproduce igpt.table4 --data cifar10 --scale small --out reproductions
     """

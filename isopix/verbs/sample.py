@@ -13,9 +13,9 @@ from isopix.generate import results
 from isopix.verbs.options import Count, DeviceLike, Limit, OtherImages, RunLike, Seed, Split
 
 Picture = Annotated[
-    Path | None, "Picture to write, FILE.png, or a folder for it. Default: the run's `samples` folder."
+    Path | None, "PNG file to write, or a folder for it. Default: the run's `samples` folder."
 ]
-Nearest = Annotated[bool, "Show each sample beside the nearest training image."]
+Nearest = Annotated[bool, "Show each sample next to the nearest training image."]
 
 
 @verb()
@@ -29,7 +29,7 @@ def sample(
     out: Picture = None,
     device: DeviceLike = "auto",
 ) -> results.SampleResult:
-    """Sample images from an autoregressive run, pixel by pixel; image i is a function of the seed and i.
+    """Sample images from an autoregressive run, pixel by pixel; image i depends on the seed and i only.
 
     Example: isopix sample runs/photos -n 16 --temperature 0.95
     """
@@ -67,10 +67,10 @@ FirstImages = Annotated[
     Parameter(name=["--count", "-n"]),
     "Number of images. Default: 8, or all if there are fewer.",
 ]
-Rows = Annotated[int | None, "Number of rows to start from. Default: half of them."]
+Rows = Annotated[int | None, "Number of visible rows at the top. Default: half of the rows."]
 Mask = Annotated[
     MaskLike | None,
-    "What to hide: half, rows:R, rectangle:TOP,LEFT,HEIGHT,WIDTH, brush:RADIUS,ROW,COL,..., "
+    "Mask: half, rows:R, rectangle:TOP,LEFT,HEIGHT,WIDTH, brush:RADIUS,ROW,COL,..., "
     "random:RATIO, a registered mask, or an image file.",
 ]
 Each = Annotated[Positive, "Number of completions per image."]
@@ -94,12 +94,13 @@ def complete(
     out: Picture = None,
     device: DeviceLike = "auto",
 ) -> results.CompletionResult:
-    """Fill in masked parts of images several times, and print how likely each completion is.
+    """Fill in masked parts of images several times, and print the likelihood of each completion.
 
-    An autoregressive model sees the known pixels before each hidden one only; a masked model sees all, and
-    fills in a part of the hidden ones in each pass. Numbers of a rectangle or brush stroke are pixels of the
-    model's images, or, if any has a point, fractions of their sides. A file hides its transparent pixels or,
-    if it has none, its white ones. Masks are joined by `+`. The picture goes to the run's `samples` folder.
+    An autoregressive model uses only the pixels before each masked pixel; a masked model uses all visible
+    pixels, and fills in some of the masked ones in each pass. Rectangles and brush strokes are in pixels of
+    the model's resolution or, if a number has a decimal point, in fractions of the image size. A mask file
+    masks its transparent or, without these, its white pixels. Join masks with `+`. The image is written to
+    the run's `samples` folder.
 
     Example: isopix complete runs/photos --mask rectangle:8,8,16,16 --each 3 -n 8
     """

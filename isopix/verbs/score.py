@@ -11,7 +11,7 @@ from isopix.verbs.features import Layer, Pooling, Splits, default_layer
 from isopix.verbs.options import DeviceLike, FullPrecision, Limit, OtherImages, PathLike, RunLike, Seed, Split
 
 Out = Annotated[Path | None, "Folder of the results. Default: a folder of the run."]
-Maps = Annotated[NonNegative, "Number of least and of most likely images to draw with surprise maps."]
+Maps = Annotated[NonNegative, "Number of least likely and of most likely images to show with surprise maps."]
 Masks = Annotated[Count, "Number of random masks per image of a masked model."]
 
 
@@ -29,11 +29,11 @@ def score(
     seed: Seed = 0,
     device: DeviceLike = "auto",
 ) -> ScoreResult:
-    """Score images: likelihood of each, and surprise maps.
+    """Score images by likelihood, and write surprise maps.
 
-    An autoregressive model gives nats per code and bits per dimension of the 24-bit image, next to PNG; a
-    masked model its loss under random masks. Writes `score.json`, `scores.csv` and `surprise.png`. Likelihood
-    follows the complexity of images: compare the scores with PNG's.
+    Scores of an autoregressive model are nats per code and bits per dimension of the 24-bit image; of a
+    masked model, the loss under random masks. Writes `score.json`, `scores.csv` and `surprise.png`. The
+    likelihood depends on the complexity of images: compare it with the reported bits of a PNG file.
 
     Example: isopix score runs/photos --data other-photos
     """
@@ -56,16 +56,14 @@ def score(
     return scoring.save_scores(own, result, pictures)
 
 
-Asked = Annotated[
-    PathLike | None, options.Stored, "Images, a file or a folder, of which to find the nearest."
-]
+Asked = Annotated[PathLike | None, options.Stored, "File or folder of query images."]
 Threshold = Annotated[
     Annotated[float, Range(above=0)] | None,
-    "Pixel difference of duplicates, relative to their standard deviation. Default: 0.2, or less by the "
-    "differences of other images.",
+    "Maximum RMS pixel difference of duplicates, divided by the smaller of their standard deviations. "
+    "Default: 0.2, or lower if unrelated images are that similar.",
 ]
-NumNeighbors = Annotated[Count, "Nearest images: of a query, of outliers, and compared by pixels."]
-Pictures = Annotated[NonNegative, "Number of groups, outliers and queries to draw; 0 for none."]
+NumNeighbors = Annotated[Count, "Number of nearest images for queries, outliers and pixel comparisons."]
+Pictures = Annotated[NonNegative, "Number of groups, outliers and queries to show in pictures; 0 for none."]
 
 
 @verb()
@@ -85,11 +83,11 @@ def neighbors(
     precision: FullPrecision = "fp32",
     device: DeviceLike = "auto",
 ) -> NeighborsResult:
-    """Find duplicates and outliers in images by the features of a run, or the nearest images to others.
+    """Find duplicates and outliers by the features of a run, or the nearest images to query images.
 
-    Duplicates are among the nearest images by features, and have a low difference of pixels; of each group
-    the largest photo is to be kept. Outliers have the highest mean cosine distance to their nearest images.
-    Writes a CSV file and a picture of each list. Features are kept in the cache.
+    Duplicates are searched among each image's nearest neighbors, and confirmed by pixel difference; the
+    largest photo of each group is marked `keep`. Outliers have the highest mean cosine distance to their
+    nearest neighbors. Writes a CSV file and a picture of each list. Features are cached.
 
     Example: isopix neighbors runs/photos --data photos
 
@@ -167,7 +165,7 @@ def analyze(
 
     Attention distance, maps and rollout; similarity of position embeddings; PCA of the embedding; PCA,
     t-SNE and UMAP of features; errors under shifts and permutations. Results go to the run's `analysis`
-    folder, from which `isopix report` shows them.
+    folder; `isopix report` shows them.
 
     Example: isopix analyze runs/photos --limit 32 --position 8,8 --position 24,16
     """

@@ -22,7 +22,7 @@ def test_analyses_are_saved_and_reported_and_others_are_kept(isopix: Run) -> Non
     tables = [base64.b64decode(each).decode() for each in encoded]
     assert len(tables) > len(saved)
     assert not [name for each in tables for name in re.findall(r",(series \d+),", each)]
-    assert "PCA of the embedding" in done(isopix("analyze", "run", "--only", "embedding_pca"))
+    assert "PCA of the input embedding" in done(isopix("analyze", "run", "--only", "embedding_pca"))
     assert json.loads(Path("run/analysis/analyze.json").read_text())["analyses"].keys() == saved.keys()
 
 

@@ -89,6 +89,7 @@ def test_a_search_for_the_learning_rate_trains_with_the_best_one(isopix: Run) ->
     [best] = [line.split()[-1] for line in out.splitlines() if line.startswith("best learning rate: ")]
     done(isopix(*words, f"lr={best}", "--out", "alone"))
     assert different_weights(Path("lr"), Path("alone")) == []
+    assert f"lr {best}: " in Path("lr/log.jsonl").read_text()
 
 
 TINY = ["depth=1", "width=16", "steps=4", "batch_size=8", "evaluate_images=20", "num_test_images=20"]

@@ -47,7 +47,7 @@ def read_npz(path: Path, config: DataConfig) -> Source:
         classes = arrays[CLASS_NAMES].astype(str).flatten().tolist() if CLASS_NAMES in arrays else []
     read = {CLASS_NAMES, *(name for own in found.values() for each in own for name in (each, pairs[each]))}
     unread = ", ".join(each for each in arrays.files if each not in read)
-    notes = (f"arrays of {path} that are not read: {unread}",) if unread else ()
+    notes = (f"ignored arrays in {path}: {unread}",) if unread else ()
     content_hash = hash_files({path.name: path}, file_index())[path.name]
     return with_class_names(Source(path.stem, splits, (), content_hash, notes=notes), classes)
 

@@ -19,7 +19,7 @@ SYSTEM_NAMES = {
 
 
 def entries_below(folder: Path) -> Iterator[str]:
-    """Yield the paths of all files at any depth of a folder, and of its sub-folders with a slash at the end.
+    """Yield the paths of all files at any depth of a folder, and of its subfolders with a slash at the end.
 
     Hidden ones and those of systems are left out, and symlinks to folders that they are in.
     """
@@ -50,7 +50,7 @@ def suffix_of(name: str) -> str:
 
 
 def unread_files(folder: Path, entries: Iterable[str], read: Iterable[str]) -> tuple[str, ...]:
-    """Return a note that counts, by suffix, the files of a folder that are not read; none if all are."""
+    """Return a note that counts ignored files of a folder by suffix; none if all are read."""
     unread = Counter(suffix_of(each) for each in entries if not each.endswith("/"))
     unread -= Counter(map(suffix_of, read))
     missing = {suffix: f" ({PACKAGES[suffix]})" for suffix in PACKAGES.keys() - image_suffixes()}
@@ -58,7 +58,7 @@ def unread_files(folder: Path, entries: Iterable[str], read: Iterable[str]) -> t
         f"{count:,} {suffix or 'without suffix'}{missing.get(suffix, '')}"
         for suffix, count in sorted(unread.items(), key=lambda each: (-each[1], each[0]))
     ]
-    return (f"files of {folder} that are not read: {', '.join(counts)}",) if counts else ()
+    return (f"ignored files in {folder}: {', '.join(counts)}",) if counts else ()
 
 
 def hash_below(root: Path, names: Iterable[str], limit: float = math.inf) -> str:

@@ -1,4 +1,4 @@
-"""Image files, and folders of them: flat or with a sub-folder per class; with or without splits."""
+"""Image files, and folders of them: flat or with a subfolder per class; with or without splits."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -66,7 +66,7 @@ def read_folder(root: Path, config: DataConfig) -> Source:
     notes += unread_files(root, entries, names)
     if empty:
         more = " ..." * (len(empty) > MAX_LISTED)
-        notes.append(f"no image is read from {', '.join(empty[:MAX_LISTED])}{more}")
+        notes.append(f"folders without images: {', '.join(empty[:MAX_LISTED])}{more}")
     return with_class_names(
         Source(
             root.resolve().name,

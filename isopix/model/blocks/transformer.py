@@ -102,15 +102,15 @@ class TransformerSpec(BlockSpec):
     accepts_subsets: ClassVar[bool] = True
 
     heads: Size = 8
-    """Attention heads; they divide the width."""
+    """Number of attention heads; must divide the width."""
     attention_bias: bool = False
     """Whether query, key, value and output matrices have biases."""
     qkv_bias: bool | None = None
-    """Whether query, key and value have biases, where the output differs; null: `attention_bias`."""
+    """Whether query, key and value have biases; null: as `attention_bias`."""
     dropout: Dropout = 0.0
-    """Dropout of what both branches add to the residual stream, in training."""
+    """Dropout of the outputs of both residual branches."""
     attention_dropout: Dropout = 0.0
-    """Dropout of attention weights, in training."""
+    """Dropout of attention weights."""
     norm: NormSpec = field(default_factory=RMSNormSpec)
     """Norm before both branches, and of the backbone's output."""
     mlp: MLPSpec = field(default_factory=lambda: TwoLayerMLPSpec(activation="quick_gelu", bias=False))
@@ -215,7 +215,7 @@ class AxialSpec(BlockSpec):
     """Attention along each row and an MLP, then along each column and an MLP (ViT, appendix D.6)."""
 
     heads: Size = 8
-    """Attention heads; they divide the width."""
+    """Number of attention heads; must divide the width."""
     attention_bias: bool = True
     """Whether the attention matrices have biases."""
     norm: NormSpec = field(default_factory=LayerNormSpec)

@@ -230,7 +230,7 @@ def _claims_table(pool: Pool, claims: Sequence[ClaimRecord]) -> Table:
 def _contrast_row(contrast: ContrastRecord) -> tuple[str, ...]:
     mean, interval = MISSING, "not run"
     if contrast.mean is not None:
-        mean, interval = f"{_signed(contrast.mean)} {contrast.unit}".strip(), "one seed"
+        mean, interval = f"{_signed(contrast.mean)} {contrast.unit}".strip().replace(" %", "%"), "one seed"
     if contrast.interval is not None:
         interval = " to ".join(map(_signed, contrast.interval))
     verdict = f"{contrast.verdict}: {contrast.regime}" if contrast.regime else contrast.verdict

@@ -28,10 +28,10 @@ def test_a_file_with_the_name_of_openai_has_its_range(tmp_path: Path) -> None:
     path = tmp_path / palette_spec.OPENAI_NAME
     np.save(path, COLORS.double().numpy() / 127.5 - 1)
     assert torch.allclose(palette_spec.read_palette(path).colors, COLORS, atol=1e-5)
-    np.save(path, COLORS.numpy())
-    assert "palette values range from 127.5 to 32640; allowed: 0 to 255" in refusal(
-        palette_spec.read_palette, path
-    )
+    np.save(path, COLORS.byte().numpy())
+    assert palette_spec.read_palette(path).colors.tolist() == COLORS.byte().tolist()
+    np.save(path, COLORS.numpy() / 255)  # not of OpenAI: its black would be gray
+    assert "allowed: one array of uint8" in refusal(palette_spec.read_palette, path)
 
 
 @pytest.mark.parametrize("values", [[[0.0, 0, 2]], [[0, 0], [1, 1]], np.zeros((0, 3), np.uint8)])

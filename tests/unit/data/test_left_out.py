@@ -49,10 +49,10 @@ def test_all_other_files_and_folders_without_images_are_named(tmp_path: Path) ->
     assert (_names(source), source.classes) == (["a.JPG", "b.jfif", "c.jpe"], ("cat",))
     heif = "(pip install -e '.[heif]')"
     counts = f"2 .svg, 1 without suffix, 1 .heic {heif}, 1 .heif {heif}"
-    notes = (f"files of {root} that are not read: {counts}", "no image is read from bird/, dog/")
+    notes = (f"ignored files in {root}: {counts}", "folders without images: bird/, dog/")
     assert source.notes == notes
     assert data_show(root).warnings == notes
-    assert f"that are not read: 1 .heic {heif}" in refusal(read, root / "dog")
+    assert f": 1 .heic {heif}" in refusal(read, root / "dog")
     assert load_dataset(DataConfig(source=str(root), rows=8, cols=8, holdout=0.0)).notes == notes
 
 
@@ -73,10 +73,10 @@ def test_folders_that_are_linked_to_each_other_are_read_once_in_each(tmp_path: P
 def test_photos_beside_a_table_are_read_and_the_table_is_named(tmp_path: Path) -> None:
     pq.write_table(table(3), _files(tmp_path, "a.png") / "0.parquet")
     assert _names(read(tmp_path)) == ["a.png"]
-    assert read(tmp_path).notes == (f"files of {tmp_path} that are not read: 1 .parquet",)
+    assert read(tmp_path).notes == (f"ignored files in {tmp_path}: 1 .parquet",)
     (tmp_path / "a.png").rename(tmp_path / "._a.png")
     assert read(_files(tmp_path, "README.md")).splits["train"].num_images == 3
-    assert read(tmp_path).notes == (f"files of {tmp_path} that are not read: 1 .md",)
+    assert read(tmp_path).notes == (f"ignored files in {tmp_path}: 1 .md",)
 
 
 @pytest.mark.skipif(".avif" not in Image.registered_extensions(), reason="Pillow has no AVIF")
@@ -87,7 +87,7 @@ def test_avif_is_read_where_pillow_has_it(tmp_path: Path, monkeypatch: pytest.Mo
     assert pixel == pytest.approx((200, 10, 10), abs=3)
     monkeypatch.delitem(Image.EXTENSION, ".avif")
     decode.image_suffixes.cache_clear()
-    assert read(tmp_path).notes[0].endswith("that are not read: 1 .avif (pip install 'pillow>=11.3')")
+    assert read(tmp_path).notes[0].endswith(": 1 .avif (pip install 'pillow>=11.3')")
 
 
 def test_heif_is_read_with_its_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -122,7 +122,7 @@ def test_arrays_are_of_the_split_that_they_name(
 ) -> None:
     path, source = tmp_path / "set.npz", _read(_arrays(tmp_path, names))
     assert (_sizes(source), source.splits["train"].labels is not None) == (sizes, labeled)
-    assert source.notes == ((f"arrays of {path} that are not read: {unread}",) if unread else ())
+    assert source.notes == ((f"ignored arrays in {path}: {unread}",) if unread else ())
 
 
 # What each of three readings gives: None is a refusal.

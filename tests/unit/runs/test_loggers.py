@@ -130,6 +130,7 @@ def test_a_resumed_run_continues_the_same_run_without_repeated_steps(
     assert len(package.opened) == 3
     assert len(package.ids()) == 1
     assert package.steps("train/loss_nats") == STEPS
+    assert package.steps("evaluation/validation/loss_nats") == [0, 2, 4, 6]
     assert package.steps(TEST) == [6]
 
 

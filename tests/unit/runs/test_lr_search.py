@@ -48,7 +48,7 @@ def test_the_learning_rates_are_the_papers_after_any_first_one() -> None:
     assert lr_grid(0.01, 0.0003) == (0.01, 0.003, 0.001, 0.0003)
     assert lr_grid(0.02, 0.001) == (0.02, 0.01, 0.003, 0.001)
     for given in ["0.001..0.01", "0.01..0.0", "inf..1", "nan..1", "0.1", "1..0.1..0.01", "a..b"]:
-        with pytest.raises(ValueError, match=f"to search are {given}; allowed: LARGEST..SMALLEST"):
+        with pytest.raises(ValueError, match=f"lr is .search:{given}.; allowed: a number, search"):
             lr_selection(prepare_pretrain("igpt.digits", [f"lr=search:{given}"]))
 
 
@@ -58,6 +58,8 @@ def test_a_file_may_ask_for_a_search_and_a_word_for_a_number(tmp_path: Path) -> 
     selection = lr_selection(prepare_pretrain("igpt.digits", file=file))
     assert isinstance(selection, partial)
     assert selection.keywords == {"lrs": (0.03, 0.01)}
+    with pytest.raises(ValueError, match="set a number here"):
+        isopix.show("igpt.digits", file=file, out=tmp_path / "shown.yaml")
     start = prepare_pretrain("igpt.digits", ["lr=0.1"], file=file)
     assert lr_selection(start) is None
     assert start.recipe.train.optimizer.lr == 0.1

@@ -62,4 +62,5 @@ def test_submitit_jobs_end_as_processes_do(tmp_path: Path, monkeypatch: pytest.M
     run_all(paths, submit, 2, ended=lambda p, reason: ends.update({p.name: reason}), stop=lambda: False)
     assert (ends["a"], ends["b"], (tmp_path / "b").read_text()) == ("", "", "auto None")
     assert ends["dies"].startswith("job ")
-    assert ends["dies"].endswith("_0_log.out")
+    assert "has not produced any output" in ends["dies"]
+    assert ends["dies"].endswith("_0_log.err")
