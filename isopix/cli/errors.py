@@ -97,21 +97,22 @@ def _(error: UnusedCliTokensError) -> str:
 def _(error: CoercionError) -> str:
     assert error.token
     try:
-        validated(error.token.keyword or "value", error.target_type, error.token.value)
+        name = error.argument.name.lstrip("-").upper() if error.argument else "value"
+        validated(error.token.keyword or name, error.target_type, error.token.value)
     except ValueError as refused:  # in the words of settings
         return str(refused)
     return " ".join(str(error).split())
 
 
-def with_option_names(message: str, parameters: Iterable[str]) -> str:
-    """Return a Python function's message with parameters as options: `top_k` as `--top-k`.
+def with_option_names(message: str, parameters: Iterable[str], typed: Sequence[str] = ()) -> str:
+    """Return a Python function's message with parameters as options: `top_k` as `--top-k`, -n as `typed`.
 
     A name of one word is an ordinary word, unless the message starts with it, as in `layer 7 does not exist`.
     """
     for name in parameters:
         start = r"(?<![\w.'-])" if "_" in name else "^"
         message = re.sub(rf"{start}{name}(?![\w.:'])", f"--{name.replace('_', '-')}", message)
-    return message
+    return message.replace("--count", "-n") if "-n" in typed else message
 
 
 def _as_setting(option: str, words: Sequence[str]) -> str:

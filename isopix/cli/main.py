@@ -77,7 +77,7 @@ def main() -> None:
     except CycloptsError as error:
         _exit(error, format_error(error), 2)
     except ValueError as error:
-        _exit(error, with_option_names(str(error), options), 2)
+        _exit(error, with_option_names(str(error), options, sys.argv), 2)
     except OSError as error:
         has_path = error.filename is not None and error.strerror
         _exit(error, f"{error.filename}: {error.strerror}" if has_path else str(error), 1)

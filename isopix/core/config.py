@@ -150,7 +150,8 @@ def validated(name: str, hint: Any, value: Any) -> Any:
         problem = " or ".join(dict.fromkeys(said)) or "Input should be a path"
         problem = problem.replace("Value error, ", "").replace("Input should be", "it must be", 1)
         problem = problem.partition(", unable to ")[0]
-    raise ValueError(f"{name} is {_shown(value)}; {problem.replace('Input should be ', '')}")
+    hint = did_you_mean(str(value), problem.split("'")[1::2])
+    raise ValueError(f"{name} is {_shown(value)}; {hint}{problem.replace('Input should be ', '')}")
 
 
 @cache

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap
+from ruamel.yaml.error import MarkedYAMLError
 
 from isopix.core.config import default_part, from_dict, meanings, to_dict
 from isopix.core.files import read_regular
@@ -35,7 +36,11 @@ class UnknownSettingError(ValueError):
 
 
 def _parse_yaml(text: str) -> Any:
-    return YAML(typ="safe", pure=True).load(text)
+    try:
+        return YAML(typ="safe", pure=True).load(text)
+    except MarkedYAMLError as error:
+        mark = error.problem_mark
+        raise ValueError(f"line {mark.line + 1}, column {mark.column + 1}: {error.problem}") from None
 
 
 PARSERS: dict[str, Callable[[str], Any]] = {

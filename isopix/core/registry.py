@@ -124,7 +124,7 @@ def load_plugin(file: str | os.PathLike[str]) -> Plugin:
     if not path.is_file():
         raise ValueError(f"plugin {path} is not a file")
     require_utf8("plugin", str(path.resolve()))
-    full, digest = str(path.resolve()), _digest(path)
+    full, digest = str(path.resolve()), hashlib.sha256(read_regular(path)).hexdigest()
     if full in _PLUGINS:
         if _PLUGINS[full].sha256 != digest:
             raise ValueError(f"plugin {path} has changed since it was loaded; start a new process")
@@ -137,10 +137,6 @@ def load_plugin(file: str | os.PathLike[str]) -> Plugin:
         raise ValueError(f"plugin {path} registers no part; decorate a class with isopix.parts.register")
     _PLUGINS[full] = Plugin(full, digest, added)
     return _PLUGINS[full]
-
-
-def _digest(path: Path) -> str:
-    return hashlib.sha256(read_regular(path)).hexdigest()
 
 
 def _import(path: Path, name: str) -> None:
@@ -179,8 +175,8 @@ def require_plugins(recorded: Iterable[Mapping[str, Any]]) -> list[str]:
             continue
         if missing := [part for part in needed if part not in loaded]:
             path = Path(plugin["path"])
-            changed = path.is_file() and _digest(path) != plugin["sha256"]
-            since = ", which has changed since" if changed else ""
+            digest = hashlib.sha256(read_regular(path)).hexdigest() if path.is_file() else ""
+            since = ", which has changed since" if digest not in ("", plugin["sha256"]) else ""
             raise ValueError(
                 f"this run uses {', '.join(missing)} of plugin {path} (SHA-256 "
                 f"{plugin['sha256'][:12]}){since}; load it with --plugin FILE or isopix.load_plugin(FILE)"

@@ -198,6 +198,9 @@ def _validated(parameter: inspect.Parameter, value: Any) -> Any:
     name, hint = parameter.name, parameter.annotation
     if hint is parameter.empty:
         return value
+    if name == SETTINGS and any(isinstance(each, Mapping) for each in value):
+        allowed = "'steps=3', or keywords: steps=3, or settings={'steps': 3}"
+        raise ValueError(f"settings are text, as in {allowed}")
     if parameter.kind is parameter.VAR_POSITIONAL:
         return tuple(validated(f"{name}[{place}]", hint, each) for place, each in enumerate(value))
     return validated(name, hint, value)

@@ -135,7 +135,7 @@ def count_or_fraction(value: int | str, name: str) -> int | Fraction:
     with suppress(ValueError, ZeroDivisionError):
         parsed = Fraction(text.removesuffix("%")) / 100 if text.endswith("%") else Fraction(int(text))
     if parsed <= 0 or (text.endswith("%") and parsed > 1):
-        allowed = "a number of images of each class, or a percentage of them, as in 10%"
+        allowed = "1 or more images of each class, or a percentage of them, as in 10%"
         raise ValueError(f"{name} is {value!r}; allowed: {allowed}")
     return parsed if text.endswith("%") else int(parsed)
 

@@ -38,7 +38,8 @@ def as_images(given: ImagesLike, loaded: LoadedRun) -> Images:
             return values
         if values.dtype == torch.uint8 and values.shape[1:] == (*codec.image_size, 3):
             return rearrange(values, "b h w c -> b c h w").contiguous()
-        several: Iterable[OneImage] = given if given.ndim == 4 and len(given) else [given]
+        is_batch = given.ndim == 4 and len(given) and values.dtype == torch.uint8
+        several: Iterable[OneImage] = given if is_batch else [given]
     else:
         several = given if isinstance(given, Sequence) and not isinstance(given, str | bytes) else [given]
     return _resized([_one(each, codec, loaded.recipe.data.white) for each in several], loaded)

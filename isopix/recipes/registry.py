@@ -12,7 +12,7 @@ from isopix.core.config import meanings, to_dict, validated
 from isopix.core.overrides import ALIASES, LR, flatten, override, parse, read_values, resolve_setting
 from isopix.core.registry import NAMES, import_modules, kinds, nouns
 from isopix.core.text import did_you_mean
-from isopix.data.dataset import DataConfig
+from isopix.data.dataset import DataConfig, Side
 from isopix.data.load import load_dataset
 from isopix.finetuning.classifier import FineTuneConfig
 from isopix.model.spec import ModelSpec
@@ -159,7 +159,8 @@ def full_names(changes: Mapping[str, Any]) -> dict[str, Any]:
     changes = {ALIASES.get(path, path): value for path, value in changes.items()}
     rest = {path: value for path, value in changes.items() if path not in SIZE}
     given = {f"data.{path.removeprefix('data.')}" for path in rest}
-    sides = {side: value for path, value in changes.items() if path in SIZE for side in SIDES}
+    sizes = [validated(path, Side, value) for path, value in changes.items() if path in SIZE]
+    sides = {side: value for value in sizes for side in SIDES}
     return {side: value for side, value in sides.items() if side not in given} | rest
 
 

@@ -232,7 +232,8 @@ def find_model(path: Path) -> Path:
         train = command_line("pretrain", name, "--out", COPIES / name)
         raise ValueError(f"'{name}' is a recipe without pre-trained weights; to train it: {train}")
     if hint := did_you_mean(name, [*models, *registry.RECIPES]):
-        raise ValueError(f"no run folder or model '{name}'; {hint}models: {', '.join(models)}")
+        known = f"models: {', '.join(models)}; recipes: isopix list recipes"
+        raise ValueError(f"no run folder, model or recipe '{name}'; {hint}{known}")
     return path
 
 

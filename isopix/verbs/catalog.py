@@ -178,7 +178,8 @@ def list_models(what: What = None, folder: Folder = None) -> Listing:
     from isopix.studies.papers.protocol import protocols
 
     if (what == "runs") is not (folder is not None):
-        raise ValueError("`runs` are those in a folder, as in: isopix list runs FOLDER")
+        problem = "missing FOLDER" if folder is None else "only runs are in a folder"
+        raise ValueError(f"{problem}: isopix list runs FOLDER")
     if folder is not None:
         runs = [RunFolder.open(each) for each in runs_in(folder)]
         if not runs:

@@ -167,6 +167,8 @@ def _export_program(run: RunLike, out: Path, format: ExportFormat, layer: int | 
     from isopix.verbs.features import default_layer
 
     suffix, load = PROGRAMS[format]
+    if out.suffix != suffix:
+        raise ValueError(f"out is {out}; allowed for --format {format}: FILE{suffix}")
     with open_run(run, "cpu", out=out, suffixes=(suffix,)) as (_, model):
         if layer is None and not model.classes:
             layer = default_layer(run, model)

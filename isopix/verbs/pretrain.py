@@ -119,6 +119,8 @@ def start_training(
     """Train in a new folder, or resume there, what may be selected first."""
     from isopix.runs.resume import train_in_processes
 
+    if start.provenance.get("pretrained", {}).get("run") == str(out.resolve()):
+        raise ValueError("out is the source run; choose another folder")
     again = same_command() if select else ""
     train = partial(train_in_processes, start, out, device=device, loggers=logger, select=select)
     return trained(train, out, device, logger, again=again)
@@ -189,10 +191,13 @@ def finetune(
 
     Example: isopix finetune runs/photos --data labeled/ --out runs/classes steps=500 lr=1e-4
     """
+    from isopix.data.splits import count_or_fraction
     from isopix.runs.resume import check_selects_step, select_step
     from isopix.runs.series import lr_selection
     from isopix.runs.start import prepare_finetune
 
+    if labels is not None:
+        count_or_fraction(labels, "labels")  # raises ValueError
     options = {**run_options(data, limit, seed), "data.labels_per_class": labels, "data.subset": subset}
     start = prepare_finetune(
         os.fspath(source), settings, file=file, options=options, from_scratch=from_scratch

@@ -33,6 +33,9 @@ REFUSED = [
     "sample r -n",
     "sample r -n abc",
     "sample r --count 0",
+    "sample r -n 0",
+    "list recipies",
+    "list runs",
     "sample r --seed 1 --seed 2",
     "sample ar --temperature inf",
     "palette p.npz --data d --size 3",
@@ -47,6 +50,8 @@ REFUSED = [
     f"{NEW} model.block.kind=transfomer",
     f"{NEW} block.hedas=2",
     f"{NEW} --file wrong.yaml",
+    f"{NEW} --file broken.yaml",
+    f"{NEW} size=0",
     f"{NEW} data.rows=0",
     f"{NEW} lr=0.003 lr=0.1",
     f"{NEW} train.steps=4 steps=3",
@@ -61,6 +66,7 @@ REFUSED = [
     "show ar depth=2",
     "finetune igpt.digitz --out r",
     "finetune igpt.tiny --out r",
+    "finetune ar --out ar",
     "sample photos",
     "pretrain igpt.digits --out mine",
     "pretrain igpt.digits --out mine/file.txt/run",
@@ -96,11 +102,13 @@ REFUSED = [
     "finetune ar --out r --data flat",
     "evaluate tuned --data photos",
     "neighbors ar --query missing",
+    "finetune ar --out r --labels 0",
     # What a model cannot do.
     "sample bert",
     "complete ar --rows 0",
     "evaluate ar --mask-ensemble 1",
     "sample ar --out picture.jpg",
+    "export ar x.bin --format onnx",
     "probe ar --mask-ensemble 5",
     "probe ar --concat 5 --layer 1",
     "probe ar --layer 7",
@@ -123,6 +131,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copy(path, folder / "flat" / f"{path.parent.name}-{path.name}")
     shutil.copytree(folder / "photos/cats", folder / "single/cats")
     (folder / "wrong.yaml").write_text("train:\n  batch_szie: 4\n")
+    (folder / "broken.yaml").write_text("train: {steps: 4\n")
     gray = np.arange(16)[:, None].repeat(3, 1)
     np.save(folder / "gray.npy", gray / 16)
     np.savez(folder / "gray.npz", (gray * 17).astype(np.uint8))

@@ -82,6 +82,11 @@ def test_wrong_arguments_are_refused(call: Callable[..., Any], given: dict[str, 
         call("r", **given)
 
 
+def test_settings_by_position_are_text(call: Callable[..., Any]) -> None:
+    with pytest.raises(ValueError, match="settings are text, as in 'steps=3', or keywords: steps=3"):
+        call("r", {"depth": 6})
+
+
 def test_a_worker_that_runs_the_script_again_names_the_guard(
     call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -120,7 +120,7 @@ TAKEN = "expected uint8 images [B 3 H W], [B H W 3], [3 H W], [H W 3] or [H W], 
 REFUSED: dict[str, tuple[Any, str]] = {
     "floats": (
         torch.zeros(1, 3, 4, 7),
-        f"{TAKEN}got torch.float32 of shape [3, 4, 7]",
+        f"{TAKEN}got torch.float32 of shape [1, 3, 4, 7]",
     ),
     "five channels": (torch.zeros(5, 9, 9, dtype=torch.uint8), "uint8 of shape [5, 9, 9]"),
     "codes": (torch.zeros(2, 28, dtype=torch.long), "int64 of shape [2, 28]"),

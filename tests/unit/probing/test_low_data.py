@@ -64,8 +64,8 @@ def test_subsets_are_balanced_and_a_percentage_is_of_each_class_rounded_up() -> 
 @pytest.mark.parametrize(
     ("counts", "message"),
     [
-        (("101%",), "labels is '101%'; allowed: a number of images of each class, or"),
-        ((0,), "labels is 0; allowed: a number of images of each class"),
+        (("101%",), "labels is '101%'; allowed: 1 or more images of each class, or"),
+        ((0,), "labels is 0; allowed: 1 or more images of each class"),
         ((4, 4), "allowed: each number once"),
         ((10,), "10 images per class requested; a class has only 9 in train"),
     ],
