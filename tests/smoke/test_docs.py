@@ -129,7 +129,7 @@ def test_it_is_saved_without_outputs() -> None:
 
 def test_the_notebook_cites_the_measured_accuracies() -> None:
     text = "".join("".join(cell["source"]) for cell in CELLS if cell["cell_type"] == "markdown")
-    cited = {each.replace(" %", "%") for each in re.findall(r"[\d.]+ %", text)}
+    cited = {*re.findall(r"[\d.]+%", text)}
     assert len(cited) == 4
     assert cited <= set(re.findall(r"[\d.]+%", (ROOT / "README.md").read_text()))
 
