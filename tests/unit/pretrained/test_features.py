@@ -134,7 +134,7 @@ def test_pickled_with_parts_of_a_plugin_it_loads_that_plugin_and_no_other(
     line = refusal(pickle.loads, path.read_bytes())
     assert line.startswith(f"this run uses mlp gated of plugin {plugin} (SHA-256 ")
     plugin.unlink()
-    assert refusal(pickle.loads, path.read_bytes()) == line
+    assert refusal(pickle.loads, path.read_bytes()) == line.replace(", which has changed since", "")
 
 
 @pytest.mark.integration
