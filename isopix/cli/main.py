@@ -17,12 +17,11 @@ from isopix.cli import launch
 from isopix.cli.console import Json, Plugins, console, open_console, say_wrapped, show_json, show_table, warn
 from isopix.cli.errors import format_error, with_option_names
 from isopix.core import ranks
-from isopix.core.overrides import require_once
 from isopix.core.registry import load_plugin
 from isopix.core.signals import Interrupted, end_launched, errors_as_stops, exit_code, stop_message
 from isopix.core.slurm import IN_JOB
 from isopix.core.text import expand_home, printable
-from isopix.core.verb import SETTINGS, Verb, check_job
+from isopix.core.verb import Verb, check_job
 from isopix.core.version import __version__
 from isopix.storage.atomic import final_paths
 from isopix.storage.result import Result
@@ -97,8 +96,6 @@ def _run(options: list[str]) -> None:
     command, given, _ = command_app().parse_args(sys.argv[1:])
     parameters = given.signature.parameters.values()
     options += [each.name for each in parameters if each.kind == each.KEYWORD_ONLY]
-    if SETTINGS in given.signature.parameters:
-        require_once(word for word in map(str, given.args) if "=" in word)
     command(*given.args, **given.kwargs)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import is_dataclass
 from io import StringIO
-from itertools import accumulate, combinations
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,9 +21,6 @@ from isopix.core.files import read_regular
 from isopix.core.text import SETTING_SYNONYMS, did_you_mean, naming
 
 T = TypeVar("T")
-LR = "train.optimizer.lr"
-# `seed` is not data.seed, which only its full path names.
-ALIASES = {"seed": "train.seed", "learning_rate": LR}
 SIMILARITY = 0.7  # `stepz` resembles `steps`, not `stem`
 
 
@@ -93,15 +90,6 @@ def parse(settings: Iterable[str]) -> dict[str, Any]:
         except Exception:
             raise ValueError(f"the value of '{path}' cannot be read: {text!r}") from None
     return changes
-
-
-def require_once(settings: Iterable[str]) -> None:
-    """Raise ValueError for words that set one setting, as lr=1 and lr=2, or steps=3 and train.steps=4."""
-    for pair in combinations(settings, 2):
-        names = [word.partition("=")[0] for word in pair]
-        shorter, longer = sorted((f".{ALIASES.get(each, each)}" for each in names), key=len)
-        if longer.endswith(shorter):
-            raise ValueError(f"{pair[0]} and {pair[1]} are the same setting; give it once")
 
 
 def as_words(changes: Mapping[str, Any]) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from isopix.core.choices import PositiveNumber
 from isopix.core.config import meanings, to_dict, validated
-from isopix.core.overrides import ALIASES, LR, flatten, override, parse, read_values, resolve_setting
+from isopix.core.overrides import flatten, override, parse, read_values, resolve_setting
 from isopix.core.registry import NAMES, import_modules, kinds, nouns
 from isopix.core.text import did_you_mean
 from isopix.data.dataset import DataConfig, Side
@@ -24,7 +24,9 @@ from isopix.train.config import TrainConfig
 
 Make = Callable[[], Recipe]
 SIZE, SIDES = ("size", "data.size"), ("data.rows", "data.cols")
-SEARCH = "search"  # or search:LARGEST..SMALLEST, given as the learning rate
+LR, SEARCH = "train.optimizer.lr", "search"  # or search:LARGEST..SMALLEST, given as the learning rate
+# `seed` is not data.seed, which only its full path names.
+ALIASES = {"seed": "train.seed", "learning_rate": LR}
 EPOCHS = "epochs"  # given instead of the steps, which it is once the images are known
 SETTINGS_GROUPS = (Recipe, ModelSpec, DataConfig, TrainConfig, FineTuneConfig)
 # By default a training evaluates as many images as take a fifth of its work.

@@ -9,7 +9,6 @@ from pathlib import Path
 import torch
 
 from isopix.core.config import from_dict
-from isopix.core.overrides import LR
 from isopix.core.progress import announce, track
 from isopix.core.signals import Interrupted
 from isopix.data.dataset import DataConfig, ImageDataset
@@ -210,7 +209,7 @@ def prepare_low_data(
     """Prepare to fine-tune a run on subsets of the probed images and to test on all `num_test_images`."""
     words = [f"steps={config.finetune_steps}", *settings]
     start = prepare_finetune(str(run.path), words, options={"num_test_images": num_test_images})
-    registry.require_lr({LR: start.lr_origin})
+    registry.require_lr({registry.LR: start.lr_origin})
     recipe = start.recipe
     for path in registry.setting_paths(recipe, settings):
         if path == "train.seed" or (path.startswith("data.") and not path.startswith("data.augment")):

@@ -12,7 +12,7 @@ import torch
 
 from isopix.codecs.base import Codec
 from isopix.core.config import to_dict
-from isopix.core.overrides import LR, changed_settings, override, parse
+from isopix.core.overrides import changed_settings, override, parse
 from isopix.core.text import command_line
 from isopix.data.patch_augment import NoPatchAugment
 from isopix.data.sources.base import DATASETS, require_known_source
@@ -98,7 +98,7 @@ def prepare_pretrain(
         command = command_line("pretrain", "RECIPE", "--from", weights)
         raise ValueError(f"run {weights} is fine-tuned; name the recipe of pre-training: {command}")
     found = registry.resolve(base, file=file, options=options, settings=settings)
-    lr_origin = found.origins.get(LR, "")
+    lr_origin = found.origins.get(registry.LR, "")
     if weights is None or loaded is None:
         return TrainingStart(found.recipe, lr_origin=lr_origin)
     own = found.recipe
@@ -150,7 +150,7 @@ def prepare_finetune(
     model = PretrainModel(recipe.outline(), recipe.objective)
     FineTuneModel(model, recipe.model.width, 2, recipe.finetune)  # raises ValueError if parts do not fit
     start = _start(recipe, folder, loaded) if loaded else TrainingStart(recipe)
-    return start._replace(lr_origin=given.get(LR, ""))
+    return start._replace(lr_origin=given.get(registry.LR, ""))
 
 
 def _for_this_machine(recipe: Recipe) -> Recipe:

@@ -53,8 +53,6 @@ REFUSED = [
     f"{NEW} --file broken.yaml",
     f"{NEW} size=0",
     f"{NEW} data.rows=0",
-    f"{NEW} lr=0.003 lr=0.1",
-    f"{NEW} train.steps=4 steps=3",
     f"{NEW} steps = 5",
     f"{NEW} --palette gray.npz num_colors=17",
     "finetune igpt.digits --from-scratch --out r class_token=true",
