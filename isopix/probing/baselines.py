@@ -89,9 +89,7 @@ def probe_with_baselines(
 
 
 def _gain_over_best(
-    probed: EvaluatedProbe,
-    baselines: Mapping[str, EvaluatedProbe],
-    groups: Groups | None,
+    probed: EvaluatedProbe, baselines: Mapping[str, EvaluatedProbe], groups: Groups | None
 ) -> Gain:
     name = max(baselines, key=lambda each: baselines[each].result.best.test_accuracy)
     own, other = (each.correct[each.result.best_index].cpu().double() for each in (probed, baselines[name]))

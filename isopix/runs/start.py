@@ -101,11 +101,10 @@ def prepare_pretrain(
     lr_origin = found.origins.get(registry.LR, "")
     if weights is None or loaded is None:
         return TrainingStart(found.recipe, lr_origin=lr_origin)
-    own = found.recipe
-    _check_same_network(MEANING, own, loaded.recipe)
+    _check_same_network(MEANING, found.recipe, loaded.recipe)
     if recipe is None and "data.source" not in found.origins:
-        require_known_source(own.data.source)
-    return _start(own, weights, loaded)._replace(lr_origin=lr_origin)
+        require_known_source(found.recipe.data.source)
+    return _start(found.recipe, weights, loaded)._replace(lr_origin=lr_origin)
 
 
 def prepare_finetune(

@@ -57,8 +57,7 @@ def test_neighbors_are_those_of_the_features_of_the_layer(opened: dict[str, Open
 def test_a_map_has_a_point_for_each_image_in_the_color_of_its_class(opened: dict[str, OpenedRun]) -> None:
     run = opened["ar"]
     drawn = feature_map_html(run, 1)
-    points = 2 * len(run.images)  # PCA and t-SNE
-    assert drawn.count("<use ") == points + len(set(run.labels))  # and the legend
+    assert drawn.count("<use ") == 2 * len(run.images) + len(set(run.labels))  # PCA, t-SNE and the legend
     assert {f">{label}<" in drawn for label in run.labels} == {True}
     with pytest.raises(ValueError, match="layer 9 does not exist"):
         feature_map_html(run, 9)
