@@ -85,7 +85,7 @@ class Built(OptimizerSpec):
     cls: Any = Momentum
 
     def build(self, parameters) -> torch.optim.Optimizer:
-        return self.cls(parameters, self.lr)
+        return self.cls([each for _, each in parameters], self.lr)
 
 
 PLAIN = [Momentum, torch.optim.SGD, torch.optim.RMSprop, torch.optim.Adagrad, torch.optim.NAdam]
@@ -186,7 +186,8 @@ def test_adam_weight_decay_is_berts() -> None:
     layer = nn.Linear(3, 2)
     frozen = nn.Parameter(torch.ones(2), requires_grad=False)
     weight, mean, square = layer.weight.detach().clone().double(), 0.0, 0.0
-    optimizer = AdamWeightDecay(lr=0.1, weight_decay=0.01).build([*layer.parameters(), frozen])
+    named = [*layer.named_parameters(), ("frozen", frozen)]
+    optimizer = AdamWeightDecay(lr=0.1, weight_decay=0.01).build(named)
     for step in range(1, 6):
         gradient = torch.linspace(-1, 1, 6).view(2, 3) * step
         layer.weight.grad = gradient.clone()
