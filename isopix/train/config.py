@@ -153,6 +153,24 @@ class WarmupCosineSchedule(ScheduleSpec):
         return f"{self.warmup_epochs:g}-epoch warmup ({most}), cosine decay to 0"
 
 
+@register("linear_end")
+class LinearEndSchedule(ScheduleSpec):
+    """Linear warmup, a constant rate, then a linear end that reaches zero one step after the last."""
+
+    warmup: Annotated[float, Range(low=0, below=1)] = 0.1
+    """Length of the warmup, as a fraction of the steps."""
+    end: Annotated[float, Range(low=0, high=1)] = 0.5
+    """Length of the end, as a fraction of the steps."""
+
+    def factor(self, step: int, *, steps: int, epoch: int) -> float:
+        start = (step + 1) / max(1.0, self.warmup * steps)
+        end = (steps - step) / max(1.0, self.end * steps)
+        return min(1.0, start, end)
+
+    def label(self) -> str:
+        return f"warmup over {100 * self.warmup:g}% of steps, linear end over {100 * self.end:g}%"
+
+
 @register("constant")
 class ConstantSchedule(ScheduleSpec):
     """A constant learning rate (iGPT section 3.4: fine-tuning)."""
