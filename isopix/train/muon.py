@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 
 import torch
+from torch import nn
 
 from isopix.core.choices import PositiveNumber
 from isopix.core.registry import register
@@ -41,12 +42,13 @@ class MuonWithAdam(torch.optim.Optimizer):
     """Two optimizers as one: their groups in one list, their state by parameter in one dict."""
 
     def __init__(self, spec: Muon, parameters: list[NamedParameter]):
-        matrices = [each for name, each in parameters if ".blocks." in name and each.ndim == 2]
-        others = [each for name, each in parameters if not (".blocks." in name and each.ndim == 2)]
+        matrices, others = list[nn.Parameter](), list[nn.Parameter]()
+        for name, each in parameters:
+            (matrices if ".blocks." in name and each.ndim == 2 else others).append(each)
         betas = spec.beta1, spec.beta2
         self.adam = torch.optim.Adam(others, spec.adam_lr, betas, fused=True)
-        self.muon = torch.optim.Muon(matrices, spec.lr, 0.0, spec.momentum)
-        super().__init__([each for _, each in parameters], {})
+        self.muon = torch.optim.Muon([{"params": matrices}], spec.lr, 0.0, spec.momentum)  # may be none
+        super().__init__(others, {})
         self.param_groups[:] = [*self.adam.param_groups, *self.muon.param_groups]
         self.adam.state = self.muon.state = self.state
 
