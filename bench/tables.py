@@ -244,7 +244,7 @@ TABLES = {
     "igpt_costs": partial(costs, "igpt."),
     "isotropic_costs": partial(costs, "isotropic."),
     "patchformer_numbers": patchformer_numbers,
-    "patches_costs": partial(costs, ("patchformer.", "vit.")),
+    "patches_costs": partial(costs, "patches"),
     "vit_numbers": vit_numbers,
     "decode": decode,
     "large_data": large_data,
