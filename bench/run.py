@@ -1,6 +1,7 @@
 """Speed next to transformers, scikit-learn and plain PyTorch, and correctness on this device.
 
 python bench/run.py --only training sampling --out speed.json     # about half an hour for all, on two cores
+python bench/run.py time-to-quality --help                        # minutes of training to a loss: hours
 
 Each benchmark compares the outputs of isopix and of its peer, then times them in turn; the table has the
 fastest variant of each (eager or compiled, fp32 or bf16). A ratio below 1 means that isopix is slower. The
@@ -15,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import time_to_quality
 import torch
 from cells import format_ratio, format_seconds, head, recorded_peak_memories
 from speed import (
@@ -58,6 +60,9 @@ MAX_SECONDS = {"cuda": 10.0}  # of the repeats of a benchmark
 
 def main() -> None:
     """Run the benchmarks; exit with 1 if one fails, or if all are skipped."""
+    if sys.argv[1:2] == ["time-to-quality"]:
+        time_to_quality.run(sys.argv[2:])
+        return
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--only", nargs="+", default=[""], help="beginnings of the names; default: all")
     parser.add_argument("--device", default="auto")
