@@ -39,7 +39,8 @@ def plan(
 
     found = registry.resolve(recipe, file=file, settings=settings).recipe
     where, train, model = hardware.select_device(device), found.train, found.model
-    costs, flops, precision = cost.recipe_cost(found), cost.training_flops(found), train.precision_on(where)
+    costs, precision = cost.recipe_cost(found), train.precision_on(where)
+    flops = costs.training_flops * train.steps * train.batch_size
     memory = cost.recipe_memory(found.updated(precision=precision))
     known = hardware.peak_flops(where, precision)
     flops_per_second = known or cost.matmul_throughput(where, precision, model.width)
