@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from cells import print_result, read
 from PIL import Image
+from speed.timing import status_bytes
 
 import isopix
 from isopix.data.dataset import DataConfig
@@ -136,7 +137,7 @@ def measure(source: Path, store: str) -> dict[str, Any]:
     def stage(name: str) -> None:
         nonlocal started
         now = time.perf_counter()
-        stages[name] = {"seconds": now - started, "peak_bytes": peak_bytes()}
+        stages[name] = {"seconds": now - started, "peak_bytes": status_bytes("VmHWM")}
         started = now
 
     config = DataConfig(source=str(source), rows=TRAINED_SIDE, cols=TRAINED_SIDE, store=store, workers=0)  # type: ignore[arg-type]
@@ -160,12 +161,6 @@ def measure(source: Path, store: str) -> dict[str, Any]:
         )
         stage("train")
     return {"images": count, "store": store, "stages": stages}
-
-
-def peak_bytes() -> int:
-    """Not by getrusage, in which a new process starts with the peak of the one that has started it."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
 
 
 if __name__ == "__main__":

@@ -158,8 +158,8 @@ def truncate(path: Path, chance: random.Random) -> None:
 def damage_checkpoints(
     bench: Bench, count: int, pick: Callable[[list[Path], int], Path], damage: Damage
 ) -> dict[str, Any]:
-    """Damage one file of the newest checkpoint, resume, and count what happened, in all and by file."""
-    total, by_file = Counter[str](), dict[str, Counter[str]]()
+    """Damage one file of the newest checkpoint, resume, and count what happened."""
+    total = Counter[str]()
     for number in range(count):
         out = bench.copy()
         newest = bench.trainer.newest(out)
@@ -170,9 +170,8 @@ def damage_checkpoints(
         say(bench, f"{damage.__name__} {path.name}", outcome, ended)
         total[outcome] += 1
         total["errors_that_name_it"] += ended.code != 0 and bench.mentions(ended, [newest.name, path.name])
-        by_file.setdefault(path.name, Counter())[outcome] += 1
         shutil.rmtree(out)
-    return {"n": count, **total, "by_file": by_file}
+    return {"n": count, **total}
 
 
 def resume_damaged(bench: Bench, out: Path, newest: Path, path: Path) -> tuple[str, Ended]:

@@ -3,8 +3,8 @@
     python bench/scale.py --ranks 1 2                     # CPU; prints JSON, bench/results/scale-cpu.json
     python bench/scale.py --ranks 1 2 4 8 --device cuda   # GPUs: NCCL
 
-A step has as many images for any number of processes (strong scaling); with `--weak` they grow with it. Each
-condition is a whole command, whose first steps are left out. Conditions take turns.
+A step has as many images for any number of processes (strong scaling). Each condition is a whole command,
+whose first steps are left out. Conditions take turns.
 """
 
 import argparse
@@ -32,7 +32,6 @@ def main() -> None:
     parser.add_argument("--ranks", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--weak", action="store_true")
     given = parser.parse_args()
     rates: dict[tuple[int, str], list[float]] = {}
     for _ in range(given.repeats):
@@ -45,7 +44,7 @@ def main() -> None:
         given.device,
         recipe=given.recipe,
         settings=given.settings,
-        scaling="weak" if given.weak else "strong",
+        scaling="strong",
         conditions=[
             {
                 "ranks": count,
@@ -62,9 +61,6 @@ def measure(given: Any, count: int, parallel: str) -> float:
     settings = [*SETTINGS, *given.settings]
     if parallel != "one process":
         settings.append(f"parallel={parallel}")
-    if given.weak:
-        (size,) = (int(each.partition("=")[2]) for each in settings if each.startswith("batch_size="))
-        settings.append(f"batch_size={size * count}")
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "run"
         words = ["pretrain", given.recipe, *settings, "--device", given.device, "--out", str(out)]

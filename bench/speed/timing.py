@@ -63,12 +63,13 @@ def peak_memory(device: torch.device, call: Callable[[], object]) -> int | None:
         return None
     ctypes.CDLL(None).malloc_trim(0)  # pages of freed memory are not held
     clear.write_text("5")  # resets the peak (proc_pid_clear_refs(5))
-    held = _status_bytes("VmRSS")
+    held = status_bytes("VmRSS")
     call()
-    return _status_bytes("VmHWM") - held
+    return status_bytes("VmHWM") - held
 
 
-def _status_bytes(name: str) -> int:
+def status_bytes(name: str) -> int:
+    """Return VmRSS or VmHWM of this process. The peak of getrusage starts with that of the parent process."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{name}:"))
 
