@@ -20,15 +20,12 @@ from cells import print_result
 from speed.timing import spread
 
 SETTINGS = ["data.source=translated-digits", "log_every=1", "evaluate_images=16", "num_test_images=16"]
+RECIPE, SIZES = "igpt.translated_digits", ["depth=4", "width=128", "batch_size=32", "steps=13"]
 WARM_UP = 3  # steps
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--recipe", default="igpt.translated_digits")
-    parser.add_argument(
-        "--settings", nargs="*", default=["depth=4", "width=128", "batch_size=32", "steps=13"]
-    )
     parser.add_argument("--ranks", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--repeats", type=int, default=5)
@@ -42,8 +39,8 @@ def main() -> None:
     print_result(
         "training in several processes",
         given.device,
-        recipe=given.recipe,
-        settings=given.settings,
+        recipe=RECIPE,
+        settings=SIZES,
         scaling="strong",
         conditions=[
             {
@@ -58,12 +55,12 @@ def main() -> None:
 
 
 def measure(given: Any, count: int, parallel: str) -> float:
-    settings = [*SETTINGS, *given.settings]
+    settings = [*SETTINGS, *SIZES]
     if parallel != "one process":
         settings.append(f"parallel={parallel}")
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "run"
-        words = ["pretrain", given.recipe, *settings, "--device", given.device, "--out", str(out)]
+        words = ["pretrain", RECIPE, *settings, "--device", given.device, "--out", str(out)]
         words += ["--devices", str(count)] if count > 1 else []
         subprocess.run(
             [sys.executable, "-m", "isopix", *words],
