@@ -51,12 +51,15 @@ def without_folder(word: str) -> str:
     return Path(word).name if Path(word).is_absolute() else word
 
 
-def print_result(benchmark: str, device: torch.device | str = "cpu", **values: Any) -> None:
-    environment = devices.runtime_environment(torch.device(device))
-    head = {
+def head(benchmark: str, device: torch.device | str = "cpu") -> dict[str, Any]:
+    """Return the machine, versions and command of a benchmark."""
+    return {
         "benchmark": benchmark,
         "isopix": __version__,
-        **environment,
+        **devices.runtime_environment(torch.device(device)),
         "command": " ".join(["python", *map(without_folder, sys.argv)]),
     }
-    print(json.dumps({**head, **values}, indent=2))
+
+
+def print_result(benchmark: str, device: torch.device | str = "cpu", **values: Any) -> None:
+    print(json.dumps({**head(benchmark, device), **values}, indent=2))

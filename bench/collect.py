@@ -13,6 +13,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from commands import test_metrics, training_totals
+
 from isopix.storage import log
 from isopix.storage.atomic import read_json, write_json
 
@@ -47,9 +49,7 @@ def copy_study(folder: Path, out: Path) -> None:
 
 def numbers(run: Path) -> dict[str, Any]:
     """Return the numbers of the tables, and the recipe to reproduce them."""
-    records = log.read_log(run / "log.jsonl")
-    training = [record for record in records if record["kind"] == "train"]
-    losses = [record for record in records if record["kind"] == "evaluation"]
+    losses = [each for each in log.read_log(run / "log.jsonl") if each["kind"] == "evaluation"]
     environment = json.loads((run / "environment.json").read_text())
     probes = sorted((run / "probes").glob("probe-*.json"))
     recipe = json.loads((run / "recipe.json").read_text())
@@ -57,11 +57,10 @@ def numbers(run: Path) -> dict[str, Any]:
     return {
         "recipe": recipe,
         **{key: environment[key] for key in ENVIRONMENT},
-        "images_seen": training[-1]["images"],
-        "training_seconds": training[-1]["seconds"],
+        **training_totals(run),
         "untrained_loss_nats": losses[0]["loss_nats"],
-        "test_loss_nats": next(record["loss_nats"] for record in losses if record["split"] == "test"),
-        "test_images": next(record["images"] for record in losses if record["split"] == "test"),
+        "test_loss_nats": test_metrics(run)["loss_nats"],
+        "test_images": test_metrics(run)["images"],
         "probe": read_json(probes[-1]) | {"call": None} if probes else None,
     }
 

@@ -1,10 +1,9 @@
 """Images a second that one core decodes, crops and resizes for training, next to PyTorch's DataLoader.
 
     python bench/decode.py             # prints JSON, bench/results/decode-cpu.json
-    python bench/decode.py FOLDER      # of JPEG files
 
-Without a folder, files like those of ImageNet are made of scikit-learn's two photographs: crops at 500x375
-pixels, of about 100 KB each.
+Files like those of ImageNet are made of scikit-learn's two photographs: crops at 500x375 pixels, of about
+100 KB each.
 
 The encoded store reads random crops of 224x224 as `vit.b16` does. The peer is a `torch.utils.data.DataLoader`
 over the same files that decodes them with Pillow and makes the same kind of crop with Pillow, with and
@@ -64,12 +63,11 @@ class Files(Dataset[Tensor]):
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--repeats", type=int, default=5)
     given = parser.parse_args()
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as cache:
-        folder = given.folder or make_files(Path(cache) / "photographs")
+        folder = make_files(Path(cache) / "photographs")
         files = sorted(folder.rglob("*.jpg"))
         file_bytes = sum(file.stat().st_size for file in files) / len(files)
         config = DataConfig(

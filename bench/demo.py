@@ -52,7 +52,6 @@ def collect(demos: list[Path]) -> dict[str, Any]:
     first = demos[0] / "ar"
     [completions] = (first / "samples").glob("completions-*.png")
     shutil.copyfile(completions, PICTURE)
-    picture = json.loads(completions.with_suffix(".json").read_text())
     return {
         **environment(first),
         "threads": [environment(demo / "ar")["threads"] for demo in demos],
@@ -60,8 +59,6 @@ def collect(demos: list[Path]) -> dict[str, Any]:
         "n": len(demos),
         "seconds": [json.loads(path.read_text()) for demo in demos if (path := demo / SECONDS).is_file()],
         "runs": {name: [numbers(demo / name) for demo in demos] for name in RUNS},
-        "low_data": [low_data(demo / "ar") for demo in demos],
-        "picture": {key: picture[key] for key in ("seed", "temperature", "rows", "split")},
     }
 
 
@@ -76,17 +73,11 @@ def numbers(path: Path) -> dict[str, Any]:
         "seed": recipe.train.seed,
         "loss_nats": test["loss_nats"],
         "loss_images": test["images"],
-        "values": recipe.model.codec.placeholder(recipe.grid).vocab_size,
         "learning_free": {"name": best, "nats": free[best]},
         "images_seen": training_totals(path)["images_seen"],
         "probe": {key: probe[key] for key in ("network", "gain")},
         "baselines": {name: probe["baselines"][name] for name in ("untrained", "raw pixels")},
     }
-
-
-def low_data(path: Path) -> dict[str, Any]:
-    [record] = (path / "low-data").glob("*.json")
-    return dict(json.loads(record.read_text())["results"])
 
 
 if __name__ == "__main__":

@@ -42,10 +42,10 @@ def setup(found: dict[str, Any]) -> str:
     counts = ", ".join(f"{count:,} {name}" for name, count in network["num_images"].items())
     minutes = [seconds / 60 for seconds in found["seconds"]]
     took = f"The demo took {statistics.median(minutes):.1f} minutes (n = {len(minutes)}). " if minutes else ""
-    spread = "95% intervals" if found["n"] == 1 else f"mean ± std (n − 1) over {found['n']} seeds"
     return (
         f"Loss in nats per predicted pixel value. Accuracy: linear probe, {counts} images "
-        f"({network['num_test_groups']} test digits), layer and L2 penalty chosen on validation; {spread}. "
+        f"({network['num_test_groups']} test digits), layer and L2 penalty chosen on validation; "
+        f"mean ± std (n − 1) over {found['n']} seeds. "
         f"Gain: points over the better of raw pixels and the untrained network. {took}{found['device']}, "
         f"isopix {found['isopix']}."
     )
@@ -74,18 +74,9 @@ def best(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def accuracy(records: list[dict[str, Any]]) -> str:
-    """Format the accuracy of one seed with its interval, or the mean and standard deviation of several."""
-    scores = [best(record) for record in records]
-    if len(scores) > 1:
-        return mean_and_std([score["test_accuracy"] for score in scores])
-    low, high = scores[0]["interval"]
-    return f"{scores[0]['test_accuracy']:.1%} ({low:.1%} to {high:.1%})"
+    return mean_and_std([best(record)["test_accuracy"] for record in records])
 
 
 def gain(gains: list[dict[str, Any]]) -> str:
-    """Format the gain of one seed with its interval, or the mean and standard deviation of several."""
     points = [100 * each["difference"] for each in gains]
-    if len(points) > 1:
-        return f"{statistics.mean(points):+.1f} ± {statistics.stdev(points):.1f}"
-    low, high = gains[0]["interval"]
-    return f"{points[0]:+.1f} ({100 * low:+.1f} to {100 * high:+.1f})"
+    return f"{statistics.mean(points):+.1f} ± {statistics.stdev(points):.1f}"

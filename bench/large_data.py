@@ -1,7 +1,6 @@
 """Time and memory of preparing images of tar shards and of training on them, as their number grows.
 
     python bench/large_data.py                                # 10^4 to 2 * 10^6 images; prints JSON
-    python bench/large_data.py --counts 1000 --store pixels
     python bench/large_data.py --figure docs/pictures/large-data.png    # of the committed results
 
 Images are small JPEGs in WebDataset's layout, 10,000 a shard. Each condition is a process of its own, whose
@@ -23,6 +22,7 @@ from typing import Any
 import numpy as np
 from cells import print_result, read
 from PIL import Image
+from speed.timing import status_bytes
 
 import isopix
 from isopix.data.dataset import DataConfig
@@ -33,6 +33,7 @@ SIDE, TRAINED_SIDE = 32, 16  # pixels
 PER_SHARD = 10_000
 STAGES = {"prepare": "preparing", "train": "the whole run, 100 steps"}
 CLASSES = 10
+STORES = ("encoded", "pixels")
 SETTINGS = ["depth=2", "width=32", "batch_size=64", "steps=100", "evaluate_images=64", "num_test_images=64"]
 
 
@@ -40,8 +41,6 @@ def main() -> None:
     """Make the shards, measure all numbers of images and print them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--counts", nargs="+", type=int, default=[10_000, 100_000, 2_000_000])
-    parser.add_argument("--store", nargs="+", default=["encoded", "pixels"])
-    parser.add_argument("--folder", type=Path, help="where to make the shards; default: a temporary folder")
     parser.add_argument("--measure", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--figure", type=Path, help="draw the committed results, and measure nothing")
     given = parser.parse_args()
@@ -52,10 +51,8 @@ def main() -> None:
         print(json.dumps(measure(Path(given.measure[0]), given.measure[1])))
         return
     with tempfile.TemporaryDirectory() as temporary:
-        folder = given.folder or Path(temporary)
-        conditions = [
-            run(make_shards(folder, count), store) for count in given.counts for store in given.store
-        ]
+        folder = Path(temporary)
+        conditions = [run(make_shards(folder, count), each) for count in given.counts for each in STORES]
     print_result(
         "images in tar shards",
         "cpu",
@@ -72,7 +69,7 @@ def plot(found: dict[str, Any]) -> style.Figure:
     """Plot the peak of memory and the rate of preparation by the number of images."""
     figure = style.new_figure(2.8, 8.0)
     memory, rate = figure.subplots(1, 2)
-    for color, store in zip(style.COLORS, ("encoded", "pixels"), strict=False):
+    for color, store in zip(style.COLORS, STORES, strict=False):
         rows = [each for each in found["conditions"] if each["store"] == store]
         images = [each["images"] for each in rows]
         for marker, stage in (("s--", "prepare"), ("o-", "train")):
@@ -95,19 +92,16 @@ def make_shards(folder: Path, count: int) -> Path:
     target = folder / f"images-{count}"
     for number, first in enumerate(range(0, count, PER_SHARD)):
         shard = target / f"train-{number:06d}.tar"
-        if shard.exists():
-            continue
         target.mkdir(parents=True, exist_ok=True)
         size = min(PER_SHARD, count - first)
         noise = np.random.default_rng(number).integers(0, 256, (size, 6, 6, 3), dtype=np.uint8)
-        with tarfile.open(f"{shard}.tmp", "w") as archive:
+        with tarfile.open(shard, "w") as archive:
             for i, pixels in enumerate(noise):
                 image = Image.fromarray(pixels).resize((SIDE, SIDE), Image.Resampling.BILINEAR)
                 content = io.BytesIO()
                 image.save(content, "JPEG", quality=75)
                 add(archive, f"{first + i:08d}.jpg", content.getvalue())
                 add(archive, f"{first + i:08d}.cls", str((first + i) % CLASSES).encode())
-        Path(f"{shard}.tmp").rename(shard)
     return target
 
 
@@ -136,7 +130,7 @@ def measure(source: Path, store: str) -> dict[str, Any]:
     def stage(name: str) -> None:
         nonlocal started
         now = time.perf_counter()
-        stages[name] = {"seconds": now - started, "peak_bytes": peak_bytes()}
+        stages[name] = {"seconds": now - started, "peak_bytes": status_bytes("VmHWM")}
         started = now
 
     config = DataConfig(source=str(source), rows=TRAINED_SIDE, cols=TRAINED_SIDE, store=store, workers=0)  # type: ignore[arg-type]
@@ -160,12 +154,6 @@ def measure(source: Path, store: str) -> dict[str, Any]:
         )
         stage("train")
     return {"images": count, "store": store, "stages": stages}
-
-
-def peak_bytes() -> int:
-    """Not by getrusage, in which a new process starts with the peak of the one that has started it."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
 
 
 if __name__ == "__main__":

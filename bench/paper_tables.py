@@ -6,6 +6,8 @@ from cells import read
 
 from isopix.core.text import mean_and_std
 from isopix.recipes import published as tables
+from isopix.recipes import registry
+from isopix.recipes.cost import device_costs, recipe_cost, training_flops
 from isopix.recipes.published import TableRow, Value
 
 
@@ -111,20 +113,25 @@ def cell(found: Value) -> str:
     return found.value if isinstance(found.value, str) else f"{found.value:g}%"
 
 
-def costs(prefix: str | tuple[str, ...]) -> str:
-    """Return the cost of pre-training of the recipes whose name starts with a prefix."""
-    rows = [
-        (
-            f"`{name}`",
-            f"{found['parameters']:,}",
-            f"{found['images'] / 1e6:,.1f}",
-            f"{found['training_flops'] * found['images']:.1e}",
-            *(hours(found["hours"][device]) for device in ("H100", "A100")),
-        )
-        for name, found in read("paper-costs.json")["recipes"].items()
-        if name.startswith(prefix)
-    ]
-    columns = ("recipe", "parameters", "images (millions)", "FLOPs", "H100-hours", "A100-hours")
+COSTS = {
+    "igpt.": ("igpt.s", "igpt.m", "igpt.l", "igpt.xl"),
+    "isotropic.": tuple(f"isotropic.{each}-pix2vec-6" for each in ("conv", "mixer", "transformer-1")),
+    "patches": ("patchformer.base", "vit.b16", "vit.l16", "vit.h14"),
+}
+DEVICES = ("H100", "A100")
+
+
+def costs(group: str) -> str:
+    """Return the cost of pre-training of some recipes, as `isopix plan` estimates it."""
+    rows = []
+    for name in COSTS[group]:
+        recipe = registry.find(name)
+        flops, images = training_flops(recipe), recipe.train.steps * recipe.train.batch_size
+        of_device = {each.device: each.hours for each in device_costs(flops, recipe.train.gpu_precision)}
+        count = recipe_cost(recipe).parameters
+        cells = (f"`{name}`", f"{count:,}", f"{images / 1e6:,.1f}", f"{flops:.1e}")
+        rows.append((*cells, *(hours(of_device[device]) for device in DEVICES)))
+    columns = ("recipe", "parameters", "images (millions)", "FLOPs", *(f"{each}-hours" for each in DEVICES))
     return table(columns, rows) + (
         "\nEstimates of `isopix plan` for the paper's schedule, at 40% of the data sheet's peak (MFU).\n"
     )

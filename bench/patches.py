@@ -15,14 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from commands import (
-    SEEDS,
     environment,
     fine_tune,
     fine_tuning_results,
     finished_seeds,
     pretraining_results,
     run_benchmark,
-    run_once,
     train,
 )
 
@@ -44,14 +42,11 @@ def main() -> None:
 
 
 def run(names: Sequence[str], seeds: Sequence[int], data: str, out: Path) -> None:
-    """Pre-train, reconstruct and analyze; fine-tune and train from scratch on each draw of the labels."""
+    """Pre-train; fine-tune and train from scratch on each draw of the labels."""
     for seed in seeds:
         for name in names:
             folder, recipe = out / f"{name}-{seed}", RECIPES[name]
             train(folder, "pretrain", recipe, *PRETRAINING[name], "--data", data, "--seed", str(seed))
-            if seed == SEEDS[0]:
-                run_once(folder / "samples", "reconstruct", str(folder), "-n", "8")
-                run_once(folder / "analysis", "analyze", str(folder))
             fine_tune(folder, recipe, *FINETUNING, STEPS[name], labels=LABELS, data=data, seed=seed)
 
 

@@ -3,7 +3,6 @@
 import os
 import random
 import shutil
-import statistics
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -158,8 +157,8 @@ def truncate(path: Path, chance: random.Random) -> None:
 def damage_checkpoints(
     bench: Bench, count: int, pick: Callable[[list[Path], int], Path], damage: Damage
 ) -> dict[str, Any]:
-    """Damage one file of the newest checkpoint, resume, and count what happened, in all and by file."""
-    total, by_file = Counter[str](), dict[str, Counter[str]]()
+    """Damage one file of the newest checkpoint, resume, and count what happened."""
+    total = Counter[str]()
     for number in range(count):
         out = bench.copy()
         newest = bench.trainer.newest(out)
@@ -169,10 +168,8 @@ def damage_checkpoints(
         outcome, ended = resume_damaged(bench, out, newest, path)
         say(bench, f"{damage.__name__} {path.name}", outcome, ended)
         total[outcome] += 1
-        total["errors_that_name_it"] += ended.code != 0 and bench.mentions(ended, [newest.name, path.name])
-        by_file.setdefault(path.name, Counter())[outcome] += 1
         shutil.rmtree(out)
-    return {"n": count, **total, "by_file": by_file}
+    return {"n": count, **total}
 
 
 def resume_damaged(bench: Bench, out: Path, newest: Path, path: Path) -> tuple[str, Ended]:
@@ -208,7 +205,7 @@ def failure(ended: Ended) -> str:
 
 def fill_disk(bench: Bench, count: int) -> dict[str, Any]:
     """Save with files that may not grow beyond a random size, then resume with enough space."""
-    total, litter = Counter[str](), list[int]()
+    total = Counter[str]()
     newest = bench.trainer.newest(bench.base)
     assert newest is not None
     largest = max(path.stat().st_size for path in bench.trainer.files(newest))
@@ -219,17 +216,15 @@ def fill_disk(bench: Bench, count: int) -> dict[str, Any]:
         outcome = "went_on" if ended.code == 0 else failure(ended)
         say(bench, "full disk", outcome, ended)
         total[f"full: {outcome}"] += 1
-        total["message_names_a_path"] += str(bench.folder) in ended.output
         after = sizes(out)
         torn = {path for path in saved if after.get(path, 0) < before[path]}
         left = (after.keys() - before.keys()) | torn
-        litter.append(sum(after.get(path, 0) for path in left))
         total["left_partial_files"] += bool(left)
         outcome = resume_after_full_disk(bench, out)
         say(bench, "resume after the full disk", outcome, ended)
         total[f"resumed: {outcome}"] += 1
         shutil.rmtree(out)
-    return {"n": count, **total, "median_bytes_left": statistics.median(litter)}
+    return {"n": count, **total}
 
 
 def sizes(out: Path) -> dict[Path, int]:

@@ -11,7 +11,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
-import accelerate
 import torch
 import transformers
 from reliability_process import MARKS
@@ -35,10 +34,9 @@ RECIPE = "igpt.digits"
 
 
 class Trainer(ABC):
-    """A way to train: its name, what is used of it, and its checkpoints."""
+    """A way to train: its name and its checkpoints."""
 
     name: str
-    used: ClassVar[dict[str, Any]]
 
     @abstractmethod
     def main(self, out: Path) -> int:
@@ -64,7 +62,6 @@ class Isopix(Trainer):
     """The command line: `pretrain`, and `resume` once the run folder is there."""
 
     name = f"isopix {isopix.__version__}"
-    used: ClassVar = {"command": ["isopix", "pretrain", RECIPE, *SETTINGS], "resume": "isopix resume RUN"}
 
     def __init__(self) -> None:
         """Note steps and saves of the command's own code."""
@@ -135,12 +132,6 @@ class HuggingFace(Trainer):
         "save_steps": 1,
         "save_total_limit": 2,
     }
-    used: ClassVar = {
-        "model": "ImageGPTForCausalImageModeling, no dropout",
-        "TrainingArguments": arguments,
-        "resume": "train(resume_from_checkpoint=True) if get_last_checkpoint finds one",
-        "accelerate": accelerate.__version__,
-    }
 
     def __init__(self, model: nn.Module, codes: Tensor):
         self.model, self.codes = model, codes
@@ -168,12 +159,6 @@ class PlainLoop(Trainer):
     """A loop as nanoGPT's: model, optimizer and step in one file, batches from the global generator."""
 
     name = f"torch.save over one file, torch {torch.__version__}"
-    used: ClassVar = {
-        "model": "that of the Hugging Face Trainer",
-        "loop": "torch.optim.AdamW(lr=0.001); random batches by torch.randint after torch.manual_seed(0)",
-        "checkpoint": "torch.save({model, optimizer, step}, 'ckpt.pt'), no state of generators, as nanoGPT",
-        "resume": "torch.load('ckpt.pt') if it exists",
-    }
 
     def __init__(self, model: nn.Module, codes: Tensor):
         self.model, self.codes = model, codes

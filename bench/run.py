@@ -1,6 +1,7 @@
 """Speed next to transformers, scikit-learn and plain PyTorch, and correctness on this device.
 
 python bench/run.py --only training sampling --out speed.json     # about half an hour for all, on two cores
+python bench/run.py time-to-quality --help                        # minutes of training to a loss: hours
 
 Each benchmark compares the outputs of isopix and of its peer, then times them in turn; the table has the
 fastest variant of each (eager or compiled, fp32 or bf16). A ratio below 1 means that isopix is slower. The
@@ -15,10 +16,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import time_to_quality
 import torch
-from cells import format_ratio, format_seconds, recorded_peak_memories
-from rich.console import Console
-from rich.table import Table
+from cells import format_ratio, format_seconds, head, recorded_peak_memories
 from speed import (
     attention,
     batches,
@@ -33,12 +33,9 @@ from speed import (
     visible_patches,
 )
 from speed.benchmark import TINY, Benchmark
-from speed.growth_figure import plot_growth
 from speed.timing import Stopwatch, first_line
 
-from isopix import __version__
-from isopix.core.device import free_cached_memory, reuse_freed_memory, runtime_environment, select_device
-from isopix.core.text import command_line
+from isopix.core.device import free_cached_memory, reuse_freed_memory, select_device
 from isopix.plots import style
 from isopix.storage.atomic import write_json
 
@@ -63,6 +60,9 @@ MAX_SECONDS = {"cuda": 10.0}  # of the repeats of a benchmark
 
 def main() -> None:
     """Run the benchmarks; exit with 1 if one fails, or if all are skipped."""
+    if sys.argv[1:2] == ["time-to-quality"]:
+        time_to_quality.run(sys.argv[2:])
+        return
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--only", nargs="+", default=[""], help="beginnings of the names; default: all")
     parser.add_argument("--device", default="auto")
@@ -76,7 +76,8 @@ def main() -> None:
     size = TINY if options.tiny else "cuda" if device.type == "cuda" else "cpu"
     watch = Stopwatch(device, options.repeats or REPEATS[size], MAX_SECONDS.get(size, 600.0))
     records: list[dict[str, Any]] = []
-    found = {**machine(watch, size), "benchmarks": records}
+    about = {**head("bench/run.py", device), "precision": watch.precision, "size": size}
+    found = {**about, "benchmarks": records}
     try:
         for record in run(options.only, size, watch, options.minutes):
             records.append(record)
@@ -88,19 +89,6 @@ def main() -> None:
     failed = [each["name"] for each in records if each["state"] == "failed"]
     skipped = all(each["state"] == "skipped" for each in records)
     sys.exit(f"failed: {', '.join(failed)}" if failed else "no benchmark was measured" if skipped else 0)
-
-
-def machine(watch: Stopwatch, size: str) -> dict[str, Any]:
-    """Return the device, threads, versions and command of a run of benchmarks."""
-    words = [Path(word).name if Path(word).is_absolute() else word for word in sys.argv[1:]]
-    return {
-        "benchmark": "bench/run.py",
-        "isopix": __version__,
-        **runtime_environment(watch.device),
-        "precision": watch.precision,
-        "size": size,
-        "command": command_line(*words).replace("isopix", "python bench/run.py", 1),
-    }
 
 
 def run(prefixes: list[str], size: str, watch: Stopwatch, minutes: float) -> Iterator[dict[str, Any]]:
@@ -136,38 +124,34 @@ def measured(benchmark: Benchmark[Any], size: str, watch: Stopwatch) -> dict[str
 
 def draw_growth(record: dict[str, Any], out: Path) -> None:
     if record["name"] == "growth" and record["state"] == "measured":
-        style.write_figure(plot_growth(record), out.with_name(f"{out.stem}-growth"), record)
+        style.write_figure(growth.plot_growth(record), out.with_name(f"{out.stem}-growth"), record)
 
 
 def show(found: dict[str, Any]) -> None:
     """Print the comparisons, peak memories and checks of all benchmarks."""
     note = "; smallest sizes, the times mean nothing" if found["size"] == TINY else ""
-    title = f"isopix {found['isopix']}, {found['device']}, {found['threads']} threads, torch {found['torch']}"
-    times = Table("work", "peer", "isopix", "peer's", "ratio", "n", title=title + note)
-    memory = Table("benchmark", "step", "MiB", title="Peak memory of a step, beyond weights and moments")
-    console = Console()
+    print(f"isopix {found['isopix']}, {found['device']}, torch {found['torch']}{note}")
     for record in found["benchmarks"]:
+        name = record["name"]
         if record["state"] != "measured":
-            console.print(f"{record['name']}: {record['state']}, {record['reason']}", markup=False)
+            print(f"{name}: {record['state']}, {record['reason']}")
             continue
-        console.print(f"{record['name']}: {record['checked']}", markup=False)
+        print(f"{name}: {record['checked']}")
         for alternative, error in record["errors"].items():
-            console.print(f"{record['name']}: {alternative} left out: {error}", markup=False)
+            print(f"{name}: {alternative} left out: {error}")
         for comparison in record["comparisons"]:
-            times.add_row(*row(comparison, record["item"]))
+            print(f"{name}: {text(comparison, record['item'])}")
         for variant, taken in recorded_peak_memories(record["values"]).items():
-            memory.add_row(record["name"], variant, f"{taken / 2**20:,.0f}")
-    for table in (times, memory):
-        if table.rows:
-            console.print(table)
+            print(f"{name}: peak memory of {variant}: {taken / 2**20:,.0f} MiB")
 
 
-def row(comparison: dict[str, Any], item: str) -> list[str]:
-    task = ", ".join(filter(None, (comparison["task"], comparison["isopix_alternative"])))
+def text(comparison: dict[str, Any], item: str) -> str:
     own, peer = (
         f"{format_seconds(comparison[f'{side}_seconds']['median'])}/{item}" for side in ("isopix", "peer")
     )
-    return [task, comparison["peer"], own, peer, format_ratio(comparison["speedup"]), str(comparison["n"])]
+    task = ", ".join(filter(None, (comparison["task"], comparison["isopix_alternative"])))
+    times = f"{own}; {comparison['peer']}: {peer}; {format_ratio(comparison['speedup'])}"
+    return f"{task}: {times}, n = {comparison['n']}"
 
 
 if __name__ == "__main__":

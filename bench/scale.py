@@ -3,8 +3,8 @@
     python bench/scale.py --ranks 1 2                     # CPU; prints JSON, bench/results/scale-cpu.json
     python bench/scale.py --ranks 1 2 4 8 --device cuda   # GPUs: NCCL
 
-A step has as many images for any number of processes (strong scaling); with `--weak` they grow with it. Each
-condition is a whole command, whose first steps are left out. Conditions take turns.
+A step has as many images for any number of processes (strong scaling). Each condition is a whole command,
+whose first steps are left out. Conditions take turns.
 """
 
 import argparse
@@ -20,19 +20,15 @@ from cells import print_result
 from speed.timing import spread
 
 SETTINGS = ["data.source=translated-digits", "log_every=1", "evaluate_images=16", "num_test_images=16"]
+RECIPE, SIZES = "igpt.translated_digits", ["depth=4", "width=128", "batch_size=32", "steps=13"]
 WARM_UP = 3  # steps
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--recipe", default="igpt.translated_digits")
-    parser.add_argument(
-        "--settings", nargs="*", default=["depth=4", "width=128", "batch_size=32", "steps=13"]
-    )
     parser.add_argument("--ranks", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--weak", action="store_true")
     given = parser.parse_args()
     rates: dict[tuple[int, str], list[float]] = {}
     for _ in range(given.repeats):
@@ -43,9 +39,9 @@ def main() -> None:
     print_result(
         "training in several processes",
         given.device,
-        recipe=given.recipe,
-        settings=given.settings,
-        scaling="weak" if given.weak else "strong",
+        recipe=RECIPE,
+        settings=SIZES,
+        scaling="strong",
         conditions=[
             {
                 "ranks": count,
@@ -59,15 +55,12 @@ def main() -> None:
 
 
 def measure(given: Any, count: int, parallel: str) -> float:
-    settings = [*SETTINGS, *given.settings]
+    settings = [*SETTINGS, *SIZES]
     if parallel != "one process":
         settings.append(f"parallel={parallel}")
-    if given.weak:
-        (size,) = (int(each.partition("=")[2]) for each in settings if each.startswith("batch_size="))
-        settings.append(f"batch_size={size * count}")
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "run"
-        words = ["pretrain", given.recipe, *settings, "--device", given.device, "--out", str(out)]
+        words = ["pretrain", RECIPE, *settings, "--device", given.device, "--out", str(out)]
         words += ["--devices", str(count)] if count > 1 else []
         subprocess.run(
             [sys.executable, "-m", "isopix", *words],

@@ -48,22 +48,19 @@ def smallest(peaks: dict[str, float | int], *, own: bool) -> str:
 def results() -> list[dict[str, Any]]:
     """Return the content of every file of speeds; the last file has the benchmark of a machine."""
     files = sorted(RESULTS.glob("speed-*.json"))
-    contents = [each for each in map(read, (file.name for file in files)) if "device" in each]
+    contents = [read(file.name) for file in files]
     for place, content in enumerate(contents):
         same = [other for other in contents[place + 1 :] if other["device"] == content["device"]]
         later = {each["name"] for other in same for each in measured(other)}
-        if "benchmarks" in content:
-            content["benchmarks"] = [each for each in measured(content) if each["name"] not in later]
+        content["benchmarks"] = [each for each in measured(content) if each["name"] not in later]
     return contents
 
 
 def measured(found: dict[str, Any]) -> list[dict[str, Any]]:
-    return [each for each in found.get("benchmarks", ()) if each["state"] == "measured"]
+    return [each for each in found["benchmarks"] if each["state"] == "measured"]
 
 
 def comparisons(found: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
-    """Yield each comparison and its item, of a file of run.py or of a single benchmark."""
-    yield from ((each, "") for each in found.get("comparisons", ()))
     for record in measured(found):
         yield from ((each, f"/{record['item']}") for each in record["comparisons"])
 

@@ -1,8 +1,6 @@
 """Simulates studies of inductive biases and counts false refutations and missed claims.
 
 python bench/study_simulation.py              # writes bench/results/study-simulation.json; half an hour
-python bench/study_simulation.py --studies 20 # quick
-python bench/study_simulation.py --scales 'small, measured'  # these again; the others as they are
 
 Each simulated study has the networks, seeds and test images of a scale. Accuracies vary with the network's
 kind (independently), with the seed of each network and layer, and with the test images, which differ in
@@ -24,7 +22,6 @@ import platform
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -40,11 +37,8 @@ RESULT = RESULTS / "study-simulation.json"
 LETTERS = tuple(CLAIMS)
 WORLDS = ("none", "mixed", "encodings", *LETTERS)
 NUM_IMAGES = {"tiny": 1350, "small": 10_000, "paper": 10_000}
-GROUP_SIZE = {
-    "tiny": 3,
-    "small": 1,
-    "paper": 1,
-}  # translated digits are placed three times in the test images
+# Translated digits are placed three times in the test images.
+GROUP_SIZE = {"tiny": 3, "small": 1, "paper": 1}
 COLOR_ERRORS = ("mean_absolute", "histogram", "misplaced_fraction")
 OF_SINGLE_NETWORKS = ("d", "g", "h", "i")  # claims whose networks differ by exactly the stated effect
 BASELINE, CHANCE = 0.35, 0.1
@@ -258,28 +252,14 @@ def _settings(name: str, spread: Spread) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--studies",
-        type=int,
-        default=100,
-        help="studies of each world and scale; twice as many without an effect",
-    )
-    parser.add_argument("--scales", nargs="+", choices=SPREADS, default=list(SPREADS))
-    parser.add_argument("--out", type=Path, default=RESULT)
+    about = "studies of each world and scale; twice as many without an effect"
+    parser.add_argument("--studies", type=int, default=100, help=about)
     given = parser.parse_args()
-    found = [
-        row
-        for scale in SPREADS
-        for row in (rows(scale, given.studies) if scale in given.scales else kept(given.out, scale))
-    ]
+    found = [row for scale in SPREADS for row in rows(scale, given.studies)]
     settings = {name: _settings(name.split(",", maxsplit=1)[0], spread) for name, spread in SPREADS.items()}
-    record = {
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "scales": settings,
-        "worlds": found,
-    }
-    given.out.write_text(json.dumps(record, indent=2) + "\n")
+    versions = {"python": platform.python_version(), "numpy": np.__version__}
+    record = {**versions, "scales": settings, "worlds": found}
+    RESULT.write_text(json.dumps(record, indent=2) + "\n")
 
 
 def rows(scale: str, studies: int) -> Iterator[dict[str, Any]]:
@@ -297,10 +277,6 @@ def rows(scale: str, studies: int) -> Iterator[dict[str, Any]]:
         row["verdicts"] = {key: dict(value) for key, value in verdicts.items()}
         print(json.dumps(row), flush=True)
         yield row
-
-
-def kept(path: Path, scale: str) -> list[dict[str, Any]]:
-    return [row for row in json.loads(path.read_text())["worlds"] if row["scale"] == scale]
 
 
 if __name__ == "__main__":

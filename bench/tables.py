@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ablation_table import ablation
 from cells import read, threads
 from data_table import decode, large_data, scale, shipped_models
 from demo_table import demo, flowers
@@ -27,6 +28,7 @@ from study_table import (
     study_time,
     study_tiny,
 )
+from time_to_quality import time_to_quality
 
 from isopix.core.text import count_of, mean_and_std
 
@@ -189,8 +191,6 @@ def error_cells(results: list[dict[str, Any]]) -> str:
 def patches() -> str:
     """Return the accuracies of a tiny PatchFormer and a tiny ViT on photos, with 10% of the labels."""
     runs = read("patches-flowers5.json")["runs"]
-    if not runs:
-        return "Not measured yet with this version.\n"
     names = [f"`{run['recipe']}`" for run in runs.values()]
     losses = [loss_nats(run["loss_nats"]) for run in runs.values()]
     baselines = [loss_nats(run["baseline_nats"]) for run in runs.values()]
@@ -226,6 +226,8 @@ PROBES: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
 }
 
 TABLES = {
+    "ablation": ablation,
+    "time_to_quality": time_to_quality,
     "demo": demo,
     "flowers": flowers,
     "evidence": evidence,
@@ -246,7 +248,7 @@ TABLES = {
     "igpt_costs": partial(costs, "igpt."),
     "isotropic_costs": partial(costs, "isotropic."),
     "patchformer_numbers": patchformer_numbers,
-    "patches_costs": partial(costs, ("patchformer.", "vit.")),
+    "patches_costs": partial(costs, "patches"),
     "vit_numbers": vit_numbers,
     "decode": decode,
     "large_data": large_data,

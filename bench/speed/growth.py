@@ -1,99 +1,59 @@
-"""How the time of a training step grows with batch, depth, width and resolution, next to a model of it.
+"""How the time of a training step grows with batch size, depth, width and resolution; and its figure."""
 
-The model adds the times of what a step consists of: matrix products at the rate measured for this width,
-attention as PyTorch's kernel takes it for this shape, and element-wise work in proportion to the activations.
-The seconds per activation, and those of a step without any, are fitted to all measurements in relative error.
-"""
-
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any
 
-import numpy as np
 import torch
+from matplotlib.ticker import LogLocator, StrMethodFormatter
 from speed import networks
 from speed.benchmark import TINY, Benchmark, Measured, Size
 from speed.numerics import NumericsError
-from speed.timing import DTYPES, Stopwatch, Work
+from speed.timing import Stopwatch, Work
 from speed.training import own_steps
-from torch.nn import functional as F
 
-from isopix.core.random import generator
 from isopix.objectives.base import PretrainModel
-from isopix.recipes.cost import recipe_cost
-from isopix.recipes.recipe import Recipe
+from isopix.plots import style
 
 HEAD_SIZE = 64
-FITTED = ("seconds per step", "seconds per activation")
-BLOCK_ACTIVATIONS = 16  # for each channel: two norms, queries, keys, values, attended, residuals, and the MLP
-
-
-class NetworkSize(NamedTuple):
-    """What is varied: a batch of images of `side` x `side`, through `depth` blocks of this width."""
-
-    batch: int
-    depth: int
-    width: int
-    side: int
+AXES = {
+    "batch": "Batch size",
+    "depth": "Depth (blocks)",
+    "width": "Width (channels)",
+    "side": "Side (pixels)",
+}
 
 
 @dataclass(frozen=True)
 class GrowthSize(Size):
-    """A recipe, the network that all measurements share but for one number, and the values of that number."""
+    """A recipe, the numbers that all measurements share but for one, and the values of that number."""
 
     recipe: str
-    base: NetworkSize
+    base: dict[str, int]
     values: dict[str, tuple[int, ...]]
 
     def label(self) -> str:
-        return f"{self.recipe}, around {', '.join(f'{k} {v}' for k, v in self.base._asdict().items())}"
-
-    def networks(self) -> dict[tuple[str, int], NetworkSize]:
-        return {
-            (name, value): self.base._replace(**{name: value})
-            for name, values in self.values.items()
-            for value in values
-        }
-
-    def recipe_of(self, network: NetworkSize) -> Recipe:
-        sizes = f"depth={network.depth} width={network.width} heads={_heads(network.width)}"
-        return networks.find_recipe(
-            f"{self.recipe} {sizes} data.rows={network.side} data.cols={network.side}"
-        )
+        return f"{self.recipe}, around {', '.join(f'{k} {v}' for k, v in self.base.items())}"
 
 
 def measure_growth(size: GrowthSize, watch: Stopwatch) -> Measured:
-    """Time a step for each value, in the device's precision; return the model's seconds per image, too."""
-    cases = {key: (network, size.recipe_of(network)) for key, network in size.networks().items()}
-    sides: dict[str, dict[str, Work]] = {name: {} for name in size.values}
-    for (name, value), (network, recipe) in cases.items():
-        step = training_step(recipe, network.batch, watch)
-        sides[name][str(value)] = Work(call=step, items=network.batch, check=require_finite)
+    """Time a step for each value, in the device's precision."""
+    sides = {
+        name: {str(value): training_step(size, {**size.base, name: value}, watch) for value in values}
+        for name, values in size.values.items()
+    }
     timed = watch.alternate(sides)
-    measured = {
-        (name, value): timed.times[name][str(value)].median
-        for name, value in cases
-        if str(value) in timed.times[name]
-    }
-    known = known_seconds(cases, size.base.batch, watch)
-    model, constants = fit_model({key: (*cases[key], known[key], time) for key, time in measured.items()})
-    deviation = max(abs(model[key] / measured[key] - 1) for key in measured)
-    values: dict[str, float | int | None] = {
-        f"model, {name} {value}": seconds for (name, value), seconds in model.items()
-    }
-    values |= dict(zip(FITTED, constants, strict=True))
-    return Measured(
-        checked=f"the model is within {100 * deviation:.0f}% of all {len(measured)} measurements",
-        times=timed.times,
-        errors=timed.errors,
-        values=values | {"largest deviation of the model": deviation},
-    )
+    return Measured(checked="all losses are finite", times=timed.times, errors=timed.errors)
 
 
-def training_step(recipe: Recipe, batch: int, watch: Stopwatch) -> Callable[[], torch.Tensor]:
+def training_step(size: GrowthSize, numbers: dict[str, int], watch: Stopwatch) -> Work:
+    side, width, batch = numbers["side"], numbers["width"], numbers["batch"]
+    network = f"depth={numbers['depth']} width={width} heads={max(1, width // HEAD_SIZE)}"
+    recipe = networks.find_recipe(f"{size.recipe} {network} data.rows={side} data.cols={side}")
     model = PretrainModel(networks.random_network(recipe, watch.device), recipe.objective)
     images = networks.random_images(recipe, batch, watch.device)
-    return own_steps(model, images, precision=watch.precision, compiled=False)["eager"]
+    steps = own_steps(model, images, precision=watch.precision, compiled=False)
+    return Work(call=steps["eager"], items=batch, check=require_finite)
 
 
 def require_finite(loss: object) -> None:
@@ -102,63 +62,27 @@ def require_finite(loss: object) -> None:
         raise NumericsError(f"the loss is {float(loss)}")
 
 
-def known_seconds(
-    cases: Mapping[tuple[str, int], tuple[NetworkSize, Recipe]], batch: int, watch: Stopwatch
-) -> dict[tuple[str, int], float]:
-    """Return the seconds an image of the matrix products and the attention of each case, measured alone."""
-    sizes = [network for network, _ in cases.values()]
-    rates = {width: watch.matmul_rate(width) for width in {each.width for each in sizes}}
-    shapes = {(each.side**2, each.width) for each in sizes}
-    attention = {shape: attention_seconds(*shape, batch, watch) for shape in shapes}
-    seconds = {}
-    for key, (network, recipe) in cases.items():
-        positions, width = network.side**2, network.width
-        attention_flops = 6 * network.depth * positions * (positions + 1) * width
-        products = recipe_cost(recipe).training_flops - attention_flops
-        seconds[key] = products / rates[width] + network.depth * attention[positions, width]
-    return seconds
-
-
-def attention_seconds(positions: int, width: int, batch: int, watch: Stopwatch) -> float:
-    """Return the seconds an image of causal attention of one block, forward and backward."""
-    shape = (batch, _heads(width), positions, width // _heads(width))
-    q, k, v = (
-        torch.randn(shape, generator=generator(0, "bench"))
-        .to(watch.device, DTYPES[watch.precision])
-        .requires_grad_()
-        for _ in range(3)
-    )
-    ones = torch.ones_like(q)
-
-    def attend() -> None:
-        attended = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        torch.autograd.grad(attended, (q, k, v), ones)
-
-    return watch.alternate({"attention": {"": Work(call=attend, items=batch)}}).times["attention"][""].median
-
-
-Case = tuple[NetworkSize, Recipe, float, float]  # with the known and the measured seconds an image
-
-
-def fit_model(cases: dict[tuple[str, int], Case]) -> tuple[dict[tuple[str, int], float], list[float]]:
-    """Return the seconds an image of the model for each case, and its constants."""
-    rows = np.array([_features(network, recipe) for network, recipe, _, _ in cases.values()])
-    known, measured = (np.array([case[place] for case in cases.values()]) for place in (2, 3))
-    scale = 1 / measured
-    constants = np.linalg.lstsq(rows * scale[:, None], (measured - known) * scale, rcond=None)[0]
-    seconds = known + rows @ constants
-    return dict(zip(cases, seconds.tolist(), strict=True)), constants.tolist()
-
-
-def _features(network: NetworkSize, recipe: Recipe) -> tuple[float, float]:
-    """The share of a step, and the activations of all blocks and of the head, of an image."""
-    vocab_size = recipe.model.codec.placeholder(recipe.grid).vocab_size
-    in_blocks = BLOCK_ACTIVATIONS * network.width * network.depth
-    return 1 / network.batch, float(network.side**2 * (in_blocks + vocab_size))
-
-
-def _heads(width: int) -> int:
-    return max(1, width // HEAD_SIZE)
+@style.figure_style()
+def plot_growth(record: Mapping[str, Any]) -> style.Figure:
+    """Plot images per second by each number: medians with their range."""
+    panels = record["alternatives"]
+    figure = style.new_figure(2.5)
+    axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    for panel, (name, times) in zip(axes, panels.items(), strict=True):
+        sizes = list(map(int, times))
+        rates = [1 / each["median"] for each in times.values()]
+        below = [rate - 1 / each["max"] for rate, each in zip(rates, times.values(), strict=True)]
+        above = [1 / each["min"] - rate for rate, each in zip(rates, times.values(), strict=True)]
+        panel.errorbar(sizes, rates, (below, above), fmt="o-", color=style.COLORS[0])
+        panel.set(xlabel=AXES[name], xscale="log", yscale="log")
+        panel.set_xticks(sizes, list(map(str, sizes)))
+        panel.minorticks_off()
+    axes[0].yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes[0].yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axes[0].set_ylabel("Images per second")
+    repeats = min(each["n"] for times in panels.values() for each in times.values())
+    style.add_key(figure, f"median and range of {repeats} repeats")
+    return figure
 
 
 SMALL = {
@@ -170,8 +94,8 @@ SMALL = {
 LARGE = {"batch": (8, 16, 32, 64), "depth": (6, 12, 24), "width": (256, 512, 1024), "side": (16, 24, 32, 48)}
 SMALLEST = {"batch": (1, 2), "depth": (1, 2), "width": (16, 32), "side": (4, 8)}
 SIZES = {
-    "cpu": GrowthSize("igpt.tiny", NetworkSize(8, 4, 128, 24), SMALL),
-    "cuda": GrowthSize("igpt.s", NetworkSize(32, 12, 512, 32), LARGE),
-    TINY: GrowthSize("igpt.digits", NetworkSize(2, 1, 16, 8), SMALLEST),
+    "cpu": GrowthSize("igpt.tiny", {"batch": 8, "depth": 4, "width": 128, "side": 24}, SMALL),
+    "cuda": GrowthSize("igpt.s", {"batch": 32, "depth": 12, "width": 512, "side": 32}, LARGE),
+    TINY: GrowthSize("igpt.digits", {"batch": 2, "depth": 1, "width": 16, "side": 8}, SMALLEST),
 }
-BENCHMARKS = (Benchmark("growth", "training step by size", "a model of its time", measure_growth, SIZES),)
+BENCHMARKS = (Benchmark("growth", "training step by size", "none", measure_growth, SIZES),)

@@ -47,34 +47,24 @@ class PaletteSize(Size):
 
 
 def measure_encoding(size: PaletteSize, watch: Stopwatch) -> Measured:
-    """Compare encoding in batches, with the lookup table built before."""
-    palette, images = random_palette(size), networks.synthetic_photos(size.images, size.side)
-    palette.build_table()
-    return _encoding(palette, images, lambda: encode_batches(palette, images), watch)
-
-
-def measure_dataset_encoding(size: PaletteSize, watch: Stopwatch) -> Measured:
-    """Compare encoding a whole dataset once, including the construction of the lookup table.
+    """Compare encoding in batches, or of a whole dataset with the construction of the lookup table.
 
     The peers encode one batch, and are compared per image.
     """
     palette, images = random_palette(size), networks.synthetic_photos(size.images, size.side)
+    palette.build_table()
+    part, checked = images[:BATCH], list[str]()
 
-    def encode_all() -> Codes:
-        fresh = Palette(palette.colors, palette.grid)
-        fresh.build_table()
-        return encode_batches(fresh, images)
-
-    return _encoding(palette, images, encode_all, watch)
-
-
-def _encoding(palette: Palette, images: Images, encode: Callable[[], Codes], watch: Stopwatch) -> Measured:
-    part = images[:BATCH]
-    checked: list[str] = []
+    def encode() -> Codes:
+        chosen = palette
+        if size.images > BATCH:
+            chosen = Palette(palette.colors, palette.grid)
+            chosen.build_table()
+        return torch.cat([chosen.encode(each) for each in torch.split(images, BATCH)])
 
     def check(codes: object) -> None:
         assert isinstance(codes, Tensor)
-        checked.append(require_no_larger_error(palette, part, encode()[: len(part)], codes))
+        checked.append(require_no_larger_error(palette, part, palette.encode(part), codes))
 
     searches = {
         name: Work(call=search, items=len(part), check=check)
@@ -82,12 +72,7 @@ def _encoding(palette: Palette, images: Images, encode: Callable[[], Codes], wat
     }
     own = {"": Work(call=encode, items=len(images))}
     timed = watch.alternate({OWN: own, image_gpt.library_name(): searches})
-    missing = {name: "not installed with its requirements" for name in SEARCHES if name not in searches}
-    return Measured(checked="; ".join(checked), times=timed.times, errors=timed.errors | missing)
-
-
-def encode_batches(palette: Palette, images: Images) -> Codes:
-    return torch.cat([palette.encode(part) for part in torch.split(images, BATCH)])
+    return Measured(checked="; ".join(checked), times=timed.times, errors=timed.errors)
 
 
 def random_palette(size: PaletteSize) -> Palette:
@@ -178,6 +163,6 @@ WHOLE = "palette encoding of a dataset, including the table"
 DATASET = {"cpu": PaletteSize(10_000)}
 BENCHMARKS = (
     Benchmark("palette.encode", "palette encoding", PEER, measure_encoding, SMALL, image_gpt.NEEDS),
-    Benchmark("palette.encode-dataset", WHOLE, PEER, measure_dataset_encoding, DATASET, image_gpt.NEEDS),
+    Benchmark("palette.encode-dataset", WHOLE, PEER, measure_encoding, DATASET, image_gpt.NEEDS),
     Benchmark("palette.fit", "palette fit", "scikit-learn KMeans", measure_fit, FIT, ("sklearn",)),
 )

@@ -3,7 +3,6 @@
 Convolutions work on images; every position gets logits, and the masked ones are in the loss.
 """
 
-import math
 from typing import Any
 
 import torch
@@ -69,31 +68,6 @@ class Transformer(nn.Module):
         return x + self.channels(self.norm2(x))
 
 
-class Encoding(nn.Module):
-    """Embed three channel values as one vector per pixel."""
-
-    frequencies: Tensor
-
-    def __init__(self, recipe: Recipe):
-        super().__init__()
-        self.kind, width = recipe.model.stem.kind, recipe.model.width
-        frequencies = getattr(recipe.model.stem, "frequencies", 0)
-        if self.kind == "token_embedding":
-            self.tables = nn.ModuleList(nn.Embedding(256, width) for _ in range(3))
-        else:
-            self.linear = nn.Linear(3 * max(1, 2 * frequencies), width)
-        self.register_buffer("frequencies", torch.zeros(3, frequencies))
-
-    def forward(self, levels: Tensor) -> Tensor:
-        if self.kind == "token_embedding":
-            return sum(table(levels[..., i]) for i, table in enumerate(self.tables))
-        values = (levels - 127.5) / 127.5
-        if self.kind == "fourier_pixel_embedding":
-            angles = 2 * math.pi * values[..., None] * self.frequencies
-            values = torch.stack([angles.sin(), angles.cos()], -1).flatten(2)
-        return self.linear(values)
-
-
 BLOCKS: dict[str, Any] = {"convolution": Conv, "mixer": Mixer, "transformer": Transformer}
 
 
@@ -102,7 +76,7 @@ class Plain(nn.Module):
 
     def __init__(self, recipe: Recipe):
         super().__init__()
-        self.encoding = Encoding(recipe)
+        self.tables = nn.ModuleList(nn.Embedding(256, recipe.model.width) for _ in range(3))
         learned = recipe.model.positions.kind == "learned"
         self.pos_embed = (
             nn.Parameter(torch.zeros(recipe.grid.positions, recipe.model.width)) if learned else None
@@ -115,7 +89,7 @@ class Plain(nn.Module):
 
     def logits(self, levels: Tensor, mask: Tensor) -> Tensor:
         """Return the logits [B N 3 * 256] of every position."""
-        x = self.encoding(levels) * ~mask
+        x = sum(table(levels[..., i]) for i, table in enumerate(self.tables)) * ~mask
         if self.pos_embed is not None:
             x = x + self.pos_embed
         return self.head(self.norm(self.blocks(x)))
@@ -130,8 +104,7 @@ class Plain(nn.Module):
 
 # Parameter names here and in isopix, in the order of replacement.
 NAMES = (
-    ("encoding.tables", "backbone.stem.tables"),
-    ("encoding.linear.weight", "backbone.stem.project.weight"),
+    ("tables.", "backbone.stem.tables."),
     ("pos_embed", "backbone.positions.table"),
     ("blocks.", "backbone.blocks."),
     ("positions.0", "token_mlp.up"),
@@ -146,7 +119,7 @@ NAMES = (
 
 def plain_network(network: Network, recipe: Recipe) -> Plain:
     """Return the plain network with the same weights, on the same device."""
-    plain, weights = Plain(recipe), dict(network.named_parameters()) | dict(network.named_buffers())
+    plain, weights = Plain(recipe), dict(network.named_parameters())
     with torch.no_grad():
         for name, tensor in plain.state_dict().items():
             tensor.copy_(_weight(name, weights).view_as(tensor))
@@ -154,10 +127,6 @@ def plain_network(network: Network, recipe: Recipe) -> Plain:
 
 
 def _weight(name: str, weights: dict[str, Tensor]) -> Tensor:
-    if name == "encoding.frequencies":
-        return weights.get("backbone.stem.features.normals", torch.zeros(3, 0))
-    if name == "encoding.linear.bias":
-        return weights["backbone.stem.bias"].sum(0)
     for here, there in NAMES:
         name = name.replace(here, there)
     return weights[f"backbone.{name}" if name.startswith("norm") else name]

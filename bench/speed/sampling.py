@@ -16,14 +16,14 @@ from jaxtyping import Int
 from speed import image_gpt, networks
 from speed.benchmark import OWN, TINY, Benchmark, Measured, RecipeSize
 from speed.numerics import require_equal
-from speed.timing import Stopwatch, Times, Work
+from speed.timing import Stopwatch, Work
 from torch import Tensor, nn
 
 from isopix.core.device import Precision, autocast
 from isopix.generate.complete import Prompt, complete_images
 from isopix.generate.mask import completion_mask
 from isopix.generate.results import SamplingConfig
-from isopix.generate.sample import cache_bytes, sample_images
+from isopix.generate.sample import sample_images
 from isopix.model.network import Network
 from isopix.objectives.base import PretrainModel
 
@@ -71,20 +71,7 @@ def measure_sampling(size: SamplingSize, watch: Stopwatch) -> Measured:
     if size.compiled_peer:
         sides[f"{peer}, compiled"] = sampling_works(size, watch, generator, compiled=(True,))
     timed = watch.alternate(sides)
-    bounds = copy_bounds(network, size, watch)
-    return Measured(checked=checked, times=timed.times | bounds, errors=timed.errors)
-
-
-def copy_bounds(network: Network, size: SamplingSize, watch: Stopwatch) -> dict[str, dict[str, Times]]:
-    """Return the seconds an image of the bytes that sampling has to read, at the rate of copies: at each
-    position the keys and values before it, in the device's precision, and for the whole batch the weights, in
-    float32.
-    """
-    positions, rate = network.codec.grid.positions, watch.copy_rate()
-    weights = sum(each.nbytes for each in network.parameters()) * positions / size.batch
-    cached = cache_bytes(network, watch.precision) * (positions + 1) / 2
-    name = f"its bytes at the measured rate of copies, {rate / 1e9:.3g} GB/s"
-    return {name: {"": Times([(weights + cached) / rate])}}
+    return Measured(checked=checked, times=timed.times, errors=timed.errors)
 
 
 def sampling_works(

@@ -19,7 +19,6 @@ MIN_SECONDS = 0.1  # of one measurement: shorter calls are repeated within it
 MIN_REPEATS = 3
 MATMUL_ROWS = {"cpu": 2048, "cuda": 65536}
 DTYPES: dict[Precision, torch.dtype] = {"fp32": torch.float32, "bf16": torch.bfloat16}
-COPIED_BYTES = {"cpu": 2**29, "cuda": 2**32, "mps": 2**29}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,12 +62,13 @@ def peak_memory(device: torch.device, call: Callable[[], object]) -> int | None:
         return None
     ctypes.CDLL(None).malloc_trim(0)  # pages of freed memory are not held
     clear.write_text("5")  # resets the peak (proc_pid_clear_refs(5))
-    held = _status_bytes("VmRSS")
+    held = status_bytes("VmRSS")
     call()
-    return _status_bytes("VmHWM") - held
+    return status_bytes("VmHWM") - held
 
 
-def _status_bytes(name: str) -> int:
+def status_bytes(name: str) -> int:
+    """Return VmRSS or VmHWM of this process. The peak of getrusage starts with that of the parent process."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{name}:"))
 
@@ -145,13 +145,6 @@ class Stopwatch:
         )
         timed = self.alternate({"product": {"": Work(call=lambda: left @ right)}})
         return 2 * rows * width * 4 * width / timed.times["product"][""].median
-
-    def copy_rate(self) -> float:
-        """Return the bytes per second that a copy of a large tensor reads and writes."""
-        source = torch.zeros(COPIED_BYTES[self.device.type], dtype=torch.uint8, device=self.device)
-        target = torch.empty_like(source)
-        timed = self.alternate({"copy": {"": Work(call=lambda: target.copy_(source))}})
-        return 2 * source.nbytes / timed.times["copy"][""].median
 
     def _warm_up(self, sides: Sides) -> tuple[dict[tuple[str, str], float], dict[str, str]]:
         """Return the seconds of the first calls, and the errors of those that failed."""

@@ -111,8 +111,9 @@ def with_option_names(message: str, parameters: Iterable[str], typed: Sequence[s
     """
     for name in parameters:
         start = r"(?<![\w.'-])" if "_" in name else "^"
-        message = re.sub(rf"{start}{name}(?![\w.:'])", f"--{name.replace('_', '-')}", message)
-    return message.replace("--count", "-n") if "-n" in typed else message
+        option = "-n" if name == "count" and "-n" in typed else f"--{name.replace('_', '-')}"
+        message = re.sub(rf"{start}{name}(?![\w.:'])", option, message)
+    return message
 
 
 def _as_setting(option: str, words: Sequence[str]) -> str:

@@ -69,7 +69,7 @@ def command_app() -> App:
 
 def main() -> None:
     """Run one command; one-line errors exit with 2 for wrong input, 1 for failures, 75 for a stop."""
-    options: list[str] = []
+    options = dict[str, Any]()
     try:
         with errors_as_stops():
             _run(options)
@@ -78,8 +78,7 @@ def main() -> None:
     except ValueError as error:
         _exit(error, with_option_names(str(error), options, sys.argv), 2)
     except OSError as error:
-        has_path = error.filename is not None and error.strerror
-        _exit(error, f"{error.filename}: {error.strerror}" if has_path else str(error), 1)
+        _exit(error, _of_file(error, str(options.get("out"))), 1)
     except (RuntimeError, MemoryError) as error:
         _exit(error, str(error), 1)
     except ImportError as error:
@@ -92,11 +91,20 @@ def main() -> None:
         _exit(error, stop_message(error), code)
 
 
-def _run(options: list[str]) -> None:
+def _run(options: dict[str, Any]) -> None:
     command, given, _ = command_app().parse_args(sys.argv[1:])
     parameters = given.signature.parameters.values()
-    options += [each.name for each in parameters if each.kind == each.KEYWORD_ONLY]
+    options |= {each.name: given.kwargs.get(each.name) for each in parameters if each.kind == KEYWORD}
     command(*given.args, **given.kwargs)
+
+
+def _of_file(error: OSError, out: str) -> str:
+    """Return an error with its file, and the option `out` where it is that file, or in a folder of it."""
+    if error.filename is None or not error.strerror:
+        return str(error)
+    path = final_paths(str(error.filename))
+    option = f"--out is {out}; " if f"{out}/".startswith(f"{path}/") else ""
+    return f"{option}{path}: {error.strerror}"
 
 
 def _exit(error: BaseException, message: str, code: int) -> None:

@@ -81,16 +81,11 @@ def describe_devices(device: torch.device) -> str:
     return f"{count} × " * (count > 1) + describe_device(device)
 
 
-def spec_name(device: torch.device) -> str | None:
-    """Return the name in `DEVICE_SPECS` of a device, or None if it has none."""
-    driver = torch.cuda.get_device_name(device) if device.type == "cuda" else ""
-    return next((name for name, spec in DEVICE_SPECS.items() if driver in spec.drivers), None)
-
-
 def peak_flops(device: torch.device, precision: Precision) -> float | None:
     """Return the data-sheet FLOP/s of a device, or None if unknown, as for fp32."""
-    known = spec_name(device)
-    return DEVICE_SPECS[known].bf16 if known and precision == "bf16" else None
+    driver = torch.cuda.get_device_name(device) if device.type == "cuda" else ""
+    peaks = (spec.bf16 for spec in DEVICE_SPECS.values() if driver in spec.drivers)
+    return next(peaks, None) if precision == "bf16" else None
 
 
 def peak_flops_by_device(precision: Precision) -> dict[str, float]:

@@ -18,6 +18,7 @@ from isopix.storage.atomic import read_json
 from isopix.storage.run_folder import require_new
 
 CONFIG, PROCESSOR = "config.json", "preprocessor_config.json"
+WRITERS = {PROCESSOR: "the model's image processor"}
 INDEX = ".index.json"
 SINGLE = ("model.safetensors", "pytorch_model.bin")  # the safer format first
 
@@ -61,7 +62,7 @@ class ExportedModel:
 def read_config(folder: Path, name: str, kind: type[C]) -> C:
     """Return a JSON file of a model folder. Raises ValueError that names a setting which is not supported."""
     if not (folder / name).is_file():
-        raise ValueError(f"{name} is missing; it is not the folder of a model, written by save_pretrained")
+        raise ValueError(f"{name} is missing; save_pretrained of {WRITERS.get(name, 'a model')} writes it")
     try:
         return kind.model_validate(read_json(folder / name))
     except ValidationError as error:

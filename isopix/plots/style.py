@@ -8,7 +8,7 @@ import io
 import math
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ContextDecorator
 from pathlib import Path
 from typing import Any, ParamSpec
@@ -21,7 +21,6 @@ from matplotlib.figure import Figure as Figure  # noqa: PLC0414  other rooms imp
 from matplotlib.rcsetup import cycler
 from matplotlib.ticker import FuncFormatter
 
-from isopix.core.text import csv_text
 from isopix.storage.atomic import replace_file, write_json
 
 P = ParamSpec("P")
@@ -186,23 +185,6 @@ def block_order(blocks: Iterable[str]) -> list[str]:
 
 
 SMALLEST_TEXT = 11.1  # px, on a page; a browser rounds
-
-
-def numbers_csv(numbers: Any) -> str:
-    """Return a record as CSV: a line for each value, after its names and indices in the record."""
-    rows = list(_leaves(numbers))
-    depth = max((len(path) for path, _ in rows), default=0)
-    head = [*["name"] * bool(depth), *["index"] * (depth - 1), "value"]
-    return csv_text([head, *([*path, *[""] * (depth - len(path)), value] for path, value in rows)])
-
-
-def _leaves(numbers: Any, path: tuple[object, ...] = ()) -> Iterator[tuple[tuple[object, ...], object]]:
-    parts = dict(enumerate(numbers)) if isinstance(numbers, list | tuple) else numbers
-    if not isinstance(parts, Mapping):
-        yield path, numbers
-        return
-    for name, part in parts.items():
-        yield from _leaves(part, (*path, name))
 
 
 def inline_svg(figure: Figure, *, name: str, alt: str) -> str:

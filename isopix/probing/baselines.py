@@ -94,8 +94,10 @@ def _gain_over_best(
     name = max(baselines, key=lambda each: baselines[each].result.best.test_accuracy)
     own, other = (each.correct[each.result.best_index].cpu().double() for each in (probed, baselines[name]))
     difference = (own - other).numpy()
-    half_width = mean_half_width(difference, None if groups is None else groups.cpu().numpy()) or 0.0
+    half_width = mean_half_width(difference, None if groups is None else groups.cpu().numpy())
     center = float(difference.mean())
+    if half_width is None:  # one image, or one group
+        return Gain(name, center, (-1.0, 1.0))
     return Gain(name, center, (center - half_width, center + half_width))
 
 

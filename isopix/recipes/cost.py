@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from math import isqrt
 
 import torch
@@ -9,7 +10,6 @@ from torch import Tensor, UntypedStorage, nn
 from torch._subclasses import FakeTensorMode
 from torch.autograd.graph import saved_tensors_hooks
 
-from isopix.codecs.base import Codec
 from isopix.core.choices import MFU
 from isopix.core.device import Precision, autocast, peak_flops_by_device, synchronize
 from isopix.core.random import generator
@@ -55,18 +55,21 @@ def recipe_memory(recipe: Recipe) -> TrainingMemory:
 
     The sum of 16 bytes per parameter, with `ema` 20, all tensors that a CPU saves for the backward pass (of
     recomputed blocks the inputs, and all of one), and the gradient of the head's float32 outputs. Other
-    gradients and allocator overhead come on top.
+    gradients and allocator overhead come on top. Raises ValueError if the sizes of tensors overflow.
     """
-    codec = recipe.model.codec.placeholder(recipe.grid)
-    with FakeTensorMode(allow_non_fake_inputs=True):  # only masks and codes are computed
-        network = recipe.assemble(codec)
-    network.backbone.recompute = recipe.train.recompute
-    model = PretrainModel(network, recipe.objective)
-    small, large = (_saved_bytes(model, recipe.train.gpu_precision, n) for n in (SMALL_BATCH, LARGE_BATCH))
+    codec, depth = recipe.model.codec.placeholder(recipe.grid), recipe.model.depth
+    try:
+        parameters, small, large, *recomputed = _bytes_by_depth(recipe)
+    except RuntimeError:
+        message = f"a network of width {recipe.model.width} is too large for any memory"
+        raise ValueError(message) from None
+    if recomputed:  # all of one block, of the others the inputs
+        few, many = recomputed
+        small, large = few + (small - few) // depth, many + (large - many) // depth
     per_image = (large - small) // (LARGE_BATCH - SMALL_BATCH)
     outputs = codec.num_codes * (codec.vocab_size if recipe.model.head.categorical else 1)
     return TrainingMemory(
-        (BYTES_PER_PARAMETER + FP32 * (recipe.train.ema is not None)) * num_parameters(network),
+        (BYTES_PER_PARAMETER + FP32 * (recipe.train.ema is not None)) * parameters,
         max(0, small - SMALL_BATCH * per_image),
         per_image + 4 * outputs * decoded_positions(recipe),
     )
@@ -76,19 +79,6 @@ def decoded_positions(recipe: Recipe) -> int:
     """Return the expected number of positions per image with any code in the loss: those the head decodes."""
     codec, positions = recipe.model.codec.placeholder(recipe.grid), recipe.grid.positions
     return round(positions * recipe.objective.decoded_fraction(positions, codec.num_codes))
-
-
-def memory_by_depth(recipe: Recipe) -> TrainingMemory:
-    """Return the memory of `recipe_memory`, which is linear in the depth, from two and three blocks."""
-    depth = recipe.model.depth
-    try:
-        if depth <= 3:
-            return recipe_memory(recipe)
-        two, three = (recipe_memory(recipe.updated(depth=n)) for n in (2, 3))
-    except RuntimeError:  # the sizes of tensors overflow
-        message = f"a network of width {recipe.model.width} is too large for any memory"
-        raise ValueError(message) from None
-    return TrainingMemory(*(a + (depth - 2) * (b - a) for a, b in zip(two, three, strict=True)))
 
 
 def check_memory(recipe: Recipe, *, total: int, free: int, num_ranks: int = 1) -> str:
@@ -101,7 +91,7 @@ def check_memory(recipe: Recipe, *, total: int, free: int, num_ranks: int = 1) -
     chunk = train.batch_size // train.accumulate // num_ranks
     if _is_small(recipe, chunk, free):
         return ""
-    memory = memory_by_depth(recipe)
+    memory = recipe_memory(recipe)
     state = state_bytes(recipe, memory, num_ranks, in_chunks=train.accumulate > 1)
     needed = state + chunk * memory.activation_bytes
     if needed <= WARN_ABOVE * free:
@@ -161,10 +151,10 @@ def device_costs(
     return costs
 
 
-def matmul_throughput(device: torch.device, precision: Precision, width: int, seconds: float = 0.4) -> float:
-    """Measure the FLOP/s of [2048 x D] @ [D x 4D] products on this device for about `seconds`."""
+def matmul_throughput(device: torch.device, precision: Precision, width: int, seconds: float = 0.2) -> float:
+    """Measure the FLOP/s of [512 x D] @ [D x 4D] products on this device for about `seconds`."""
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
-    left = torch.zeros(2048, width, dtype=dtype, device=device)
+    left = torch.zeros(512, width, dtype=dtype, device=device)
     right = torch.zeros(width, 4 * width, dtype=dtype, device=device)
     left @ right
     synchronize(device)
@@ -173,7 +163,7 @@ def matmul_throughput(device: torch.device, precision: Precision, width: int, se
         left @ right
         synchronize(device)
         count += 1
-    return count * 2 * 2048 * width * 4 * width / (time.perf_counter() - start)
+    return count * 2 * 512 * width * 4 * width / (time.perf_counter() - start)
 
 
 def activation_bytes(forward: Callable[[], Tensor], *, exclude: Iterable[Tensor]) -> int:
@@ -191,23 +181,32 @@ def activation_bytes(forward: Callable[[], Tensor], *, exclude: Iterable[Tensor]
     return sum(storage.nbytes() for key, storage in storages.items() if key not in excluded)
 
 
-def _saved_bytes(model: PretrainModel, precision: Precision, batch_size: int) -> int:
-    codec: Codec = model.network.codec
+def _bytes_by_depth(recipe: Recipe) -> list[int]:
+    """Return `_saved_bytes`, which are linear in the depth, from two and three blocks."""
+    depth = recipe.model.depth
+    if depth <= 3:
+        return _saved_bytes(recipe)
+    two, three = (_saved_bytes(recipe.updated(depth=n)) for n in (2, 3))
+    return [a + (depth - 2) * (b - a) for a, b in zip(two, three, strict=True)]
+
+
+def _saved_bytes(recipe: Recipe) -> list[int]:
+    """Return the number of parameters, and the bytes saved for backward by batches of both sizes; with
+    `recompute` those of both sizes again, without what is recomputed.
+    """
+    codec = recipe.model.codec.placeholder(recipe.grid)
     sides = (codec.grid.rows * codec.patch_size, codec.grid.cols * codec.patch_size)
-    black = torch.zeros(batch_size, 3, *sides, dtype=torch.uint8)
-    batch = model.make_batch(black, generator(0, "memory"))
-
-    def saved() -> int:
-        with autocast(black.device, precision):
-            return activation_bytes(lambda: model(batch), exclude=model.network.tensors().values())
-
-    backbone, outside = model.network.backbone, saved()
-    if not backbone.recompute:
-        return outside
-    backbone.recompute = False  # of blocks that are recomputed, only inputs were saved
-    blocks = saved() - outside
-    backbone.recompute = True
-    return outside + blocks // backbone.depth
+    with FakeTensorMode(allow_non_fake_inputs=True):  # only masks and codes are computed
+        network = recipe.assemble(codec)
+    model, counts = PretrainModel(network, recipe.objective), [num_parameters(network)]
+    for recompute in (False, True)[: 1 + recipe.train.recompute]:
+        network.backbone.recompute = recompute
+        for batch_size in (SMALL_BATCH, LARGE_BATCH):
+            black = torch.zeros(batch_size, 3, *sides, dtype=torch.uint8)
+            batch = model.make_batch(black, generator(0, "memory"))
+            with autocast(black.device, recipe.train.gpu_precision):
+                counts.append(activation_bytes(partial(model, batch), exclude=network.tensors().values()))
+    return counts
 
 
 def _is_small(recipe: Recipe, images: int, free: int) -> bool:

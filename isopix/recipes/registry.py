@@ -96,10 +96,16 @@ def resolve(
     file: Path | None = None,
     options: Mapping[str, Any] | None = None,
     settings: Sequence[str] = (),
+    search: bool = False,
 ) -> Resolved:
-    """Return a recipe, changed by `layers`, with the colors of a palette file and affordable evaluation."""
+    """Return a recipe, changed by `layers`, with the colors of a palette file and affordable evaluation.
+
+    Raises ValueError for a learning rate to search for, unless `search` is possible.
+    """
     unchanged = find(recipe) if isinstance(recipe, str) else recipe
     changed, origins = overridden(unchanged, layers(file, options, settings))
+    if not search:
+        require_lr(origins.get(LR, ""))
     with_palette = with_colors_of_file(changed, origins)
     if with_palette != changed:
         origins["model.codec.num_colors"] = "palette file"
@@ -137,9 +143,9 @@ def _is_search(path: str, value: object) -> bool:
     return f".{LR}".endswith(f".{path}") and str(value).startswith(SEARCH)
 
 
-def require_lr(origins: Mapping[str, str]) -> None:
-    """Raise ValueError for a learning rate to search for, where one setting trains several networks."""
-    if origins.get(LR, "").startswith(SEARCH):
+def require_lr(origin: str) -> None:
+    """Raise ValueError for a learning rate that is to be searched for."""
+    if origin.startswith(SEARCH):
         raise ValueError("lr=search chooses the learning rate of pretrain or finetune; set a number here")
 
 

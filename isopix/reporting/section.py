@@ -3,6 +3,7 @@ tables, text lines and settings; a result is a section.
 """
 
 import base64
+import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -105,10 +106,10 @@ def render(template: str, **values: Any) -> str:
 
 
 def figure_chart(figure: Figure, numbers: Any, name: str, caption: str, kind: ChartKind = "chart") -> Chart:
-    """Return a figure, and files of this name to download: it as SVG and its numbers as CSV."""
+    """Return a figure, and files of this name to download: it as SVG and its numbers as JSON."""
     files = {
         f"{name}.svg": data_url(style.render_svg(figure).encode(), "image/svg+xml"),
-        f"{name}.csv": data_url(style.numbers_csv(numbers).encode(), "text/csv"),
+        f"{name}.json": data_url(json.dumps(numbers).encode(), "application/json"),
     }
     return Chart(Markup(style.inline_svg(figure, name=name, alt=caption)), caption, kind, files)
 

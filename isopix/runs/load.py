@@ -113,7 +113,8 @@ class LoadedRun:
         """Return the network with its class head. Raises ValueError, naming `path`, if it has none."""
         settings, name = self.recipe.finetune, "this model" if path is None else f"run {path}"
         if settings is None or self.class_head is None:
-            finetune = command_line("finetune", path or "RUN", "--out", "OUT")
+            known = FORMER_NAMES.get(str(path), path or "RUN")
+            finetune = command_line("finetune", known, "--out", "OUT")
             missing = f"{name} is not fine-tuned on classes and has no class head"
             raise ValueError(f"{missing}; to do so: {finetune}")
         model = FineTuneModel(self.model, self.recipe.model.width, len(self.classes), settings)

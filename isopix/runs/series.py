@@ -209,7 +209,7 @@ def prepare_low_data(
     """Prepare to fine-tune a run on subsets of the probed images and to test on all `num_test_images`."""
     words = [f"steps={config.finetune_steps}", *settings]
     start = prepare_finetune(str(run.path), words, options={"num_test_images": num_test_images})
-    registry.require_lr({registry.LR: start.lr_origin})
+    registry.require_lr(start.lr_origin)
     recipe = start.recipe
     for path in registry.setting_paths(recipe, settings):
         if path == "train.seed" or (path.startswith("data.") and not path.startswith("data.augment")):

@@ -97,7 +97,7 @@ def prepare_pretrain(
     if loaded and recipe is None and loaded.recipe.finetune is not None:
         command = command_line("pretrain", "RECIPE", "--from", weights)
         raise ValueError(f"run {weights} is fine-tuned; name the recipe of pre-training: {command}")
-    found = registry.resolve(base, file=file, options=options, settings=settings)
+    found = registry.resolve(base, file=file, options=options, settings=settings, search=True)
     lr_origin = found.origins.get(registry.LR, "")
     if weights is None or loaded is None:
         return TrainingStart(found.recipe, lr_origin=lr_origin)

@@ -198,7 +198,7 @@ def _read_manifest(folder: Path) -> Entries:
     values = read_json(folder / MANIFEST)
     if values.get("format") != FORMAT:
         found = f"{MANIFEST} has format {values.get('format')!r}; this version reads {FORMAT}"
-        raise ValueError(f"{found}: convert the run with bench/convert_runs.py, or train again")
+        raise ValueError(f"{found}: train again")
     files: Entries = values["files"]
     for name in files:
         if not FILE_NAME.fullmatch(name):

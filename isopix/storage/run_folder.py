@@ -109,7 +109,10 @@ class RunFolder:
         reject_huggingface_model(path, path)
         run = cls(path)
         if not run.recipe.is_file():
-            raise ValueError(f"{path} has no recipe.json; it is not a run folder")
+            again = "repeat the pretrain or finetune command to resume it"
+            selects = f"{run.selection} selects its learning rate or steps; {again}"
+            why = selects if run.selection.is_dir() else "it is not a run folder"
+            raise ValueError(f"{path} has no recipe.json; {why}")
         return run
 
     @property

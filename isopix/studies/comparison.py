@@ -162,6 +162,9 @@ def _paired_images(pairs: Sequence[Pair]) -> tuple[Float[np.ndarray, "P B"] | No
 def _warnings(pairs: Sequence[Pair], seeds: int, draws: int) -> list[str]:
     measured = (differences([run.measurement for run in pair]) for pair in pairs)
     different = dict.fromkeys(text for texts in measured for text in texts)
+    names = dict.fromkeys(text.partition(" (")[0] for text in different)
+    if len(names) < len(different):  # the values are others in each pair
+        different = names
     found = [f"the runs and the baseline differ in {', '.join(different)}"] if different else []
     for runs in zip(*pairs, strict=True):
         origins = {run.pretrained for run in runs} - {None}

@@ -39,7 +39,8 @@ def plan(
 
     found = registry.resolve(recipe, file=file, settings=settings).recipe
     where, train, model = hardware.select_device(device), found.train, found.model
-    costs, flops, precision = cost.recipe_cost(found), cost.training_flops(found), train.precision_on(where)
+    costs, precision = cost.recipe_cost(found), train.precision_on(where)
+    flops = costs.training_flops * train.steps * train.batch_size
     memory = cost.recipe_memory(found.updated(precision=precision))
     known = hardware.peak_flops(where, precision)
     flops_per_second = known or cost.matmul_throughput(where, precision, model.width)
@@ -90,7 +91,7 @@ def show(
 
     given = os.fspath(source) if isinstance(source, os.PathLike) else source
     if not isinstance(given, str) or (given in registry.RECIPES and not Path(given).exists()):
-        found = registry.resolve(given, file=file, settings=settings)
+        found = registry.resolve(given, file=file, settings=settings, search=out is None)
     elif settings or file:
         raise ValueError("a run has the settings of its training; leave out other settings and files")
     else:
@@ -98,7 +99,6 @@ def show(
     if out is not None:
         if out.suffix != ".yaml":
             raise ValueError(f"out is {out}; it must end in .yaml")
-        registry.require_lr(found.origins)
         replace_file(out, to_yaml(found.recipe).encode())
     return RecipeSettings(recipe=found.recipe.name, settings=tuple(registry.settings(found)), path=out)
 

@@ -1,7 +1,6 @@
-"""`isopix doctor`: check the installation, the device and the disks, and train a tiny network."""
+"""`isopix doctor`: check the installation and the device, and train a tiny network."""
 
 import importlib
-import importlib.util
 import platform
 import re
 from collections.abc import Iterator, Mapping
@@ -11,14 +10,13 @@ from importlib import metadata
 from pathlib import Path
 from typing import Literal
 
-from isopix.core.text import Table, error_line, format_bytes
+from isopix.core.text import Table, error_line
 from isopix.core.verb import verb
 from isopix.core.version import DISTRIBUTION, __version__
 from isopix.storage.atomic import scratch_folder
 from isopix.storage.result import Result
 from isopix.verbs.options import DeviceLike
 
-MIN_DISK = 2**30  # bytes
 TINY = ("steps=30", "depth=2", "width=32", "batch_size=32", "lr=0.01", "log_every=1", "data.limit=200")
 # A package, and the extra that it is of.
 REQUIREMENT = re.compile(r"^([\w.-]+)[^;\n]*(?:; extra == '(\w+)')?", re.MULTILINE)
@@ -55,7 +53,7 @@ class DoctorResult(Result):
 
 @verb()
 def doctor(*, device: DeviceLike = "auto") -> DoctorResult:
-    """Check versions, device and disks, and train a tiny network for a few seconds.
+    """Check versions and device, and train a tiny network for a few seconds.
 
     Prints how to fix each problem. Exits with code 1 if a check fails.
 
@@ -73,7 +71,6 @@ def doctor(*, device: DeviceLike = "auto") -> DoctorResult:
         checks.append(_check("torch", f"cannot be imported: {torch_error}", failed=action))
     else:
         checks += _device_checks(device)
-    checks += _disks()
     checks += [] if torch_error else training_checks(device)
     packages = {name: version for group in groups.values() for name, version in group.items()}
     return DoctorResult(packages=packages, checks=tuple(checks))
@@ -108,9 +105,6 @@ def _device_checks(device: DeviceLike) -> Iterator[Check]:
     from isopix.core import device as hardware
 
     chosen = hardware.select_device(device)
-    if importlib.util.find_spec("torchvision") and (error := _import_error("torchvision")):
-        action = "pip uninstall torchvision, or install the version for this torch"
-        yield _check("torchvision", f"breaks transformers, as it cannot be imported: {error}", failed=action)
     yield _check("device", hardware.describe_device(chosen))
     driver, cuda = hardware.nvidia_driver(), torch.version.cuda
     found = (
@@ -120,15 +114,6 @@ def _device_checks(device: DeviceLike) -> Iterator[Check]:
     yield _check("cuda", found, warning="install a build of torch for CUDA of this driver" if unused else "")
     yield _check("threads", f"{torch.get_num_threads()} of {hardware.available_cores()} cores")
     yield _check("precision", hardware.native_precision(chosen))
-
-
-def _disks() -> Iterator[Check]:
-    from isopix.storage.cache import default_cache, free_bytes
-
-    for name, folder in (("disk", Path.cwd()), ("disk of the cache", default_cache())):
-        free = free_bytes(folder)
-        action = "free some space, or set ISOPIX_CACHE to another disk" if free < MIN_DISK else ""
-        yield _check(name, f"{format_bytes(free)} free for {folder}", warning=action)
 
 
 def training_checks(device: DeviceLike) -> Iterator[Check]:

@@ -191,11 +191,14 @@ def _compare_pair(
     from isopix.pretrained.images import evaluation_images
     from isopix.pretrained.model import PretrainedModel
     from isopix.pretrained.run import default_precision, load
+    from isopix.storage.run_folder import runs_in
     from isopix.studies.pairs import Side, compare_runs
 
     sides = []
     with ExitStack() as stack:
         for number, run in enumerate(runs, start=1):
+            if not isinstance(run, PretrainedModel) and runs_in(Path(run)):
+                raise ValueError(f"{run} is a folder of runs; to compare groups, give others with --baseline")
             model = run if isinstance(run, PretrainedModel) else load(run, device=device)
             name = f"model {number}" if model is run else str(run)
             stack.enter_context(evaluation_mode(model))

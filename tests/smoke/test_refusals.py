@@ -74,6 +74,8 @@ REFUSED = [
     "studio",
     "score ar --out mine/file.txt",
     "compare tuned --baseline none",
+    "compare many ar",
+    "resume halfway",
     # Searches, studies and protocols.
     "reproduce igpt.figure2 --data digits --out mine",
     "search-lr igpt.digits --out r",
@@ -122,8 +124,8 @@ REFUSED = [
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with runs, and with what is refused."""
     folder = add_photos(tmp_path_factory.mktemp("refusals"))
-    for name in ("nothing", "mine", "flat"):
-        (folder / name).mkdir()
+    for name in ("nothing", "mine", "flat", "halfway/selection"):
+        (folder / name).mkdir(parents=True)
     (folder / "mine/file.txt").touch()
     for path in (folder / "photos").glob("*/*.png"):
         shutil.copy(path, folder / "flat" / f"{path.parent.name}-{path.name}")
@@ -139,6 +141,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         package.pretrain("igpt.digits", *small, out="ar", device="cpu")
         package.pretrain("igpt.digits_bert", *small, out="bert", device="cpu")
         package.pretrain("igpt.digits", *small, out="cats", data="single", device="cpu")
+        shutil.copytree("ar", "many/ar")
         package.finetune("ar", "steps=1", "batch_size=8", "patience=null", out="tuned", device="cpu")
     return folder
 

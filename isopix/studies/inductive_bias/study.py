@@ -191,13 +191,11 @@ class Study:
 
     def _spec(self, architecture: Architecture, seed: int) -> TrialSpec:
         scale = SCALES[self.plan.scale]
-        found = registry.resolve(
+        recipe = registry.resolve(
             scale.prefix + network_name(architecture),
             options={"data.source": self.plan.data, "train.seed": seed},
             settings=self.plan.settings,
-        )
-        registry.require_lr(found.origins)
-        recipe = found.recipe
+        ).recipe
         return TrialSpec(
             self.path,
             architecture,

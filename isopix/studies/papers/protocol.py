@@ -67,7 +67,6 @@ class Setup:
         labeled = None if self.scale == "paper" else self.data or SCALE_DATA[self.scale]
         source = {"data.source": self.pretrain_data or labeled}
         found = registry.resolve(recipe, options=source, settings=self.settings)
-        registry.require_lr(found.origins)
         return with_absolute_paths(found.recipe)
 
 

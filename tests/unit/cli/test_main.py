@@ -11,6 +11,8 @@ from contextlib import contextmanager
 import pytest
 
 from isopix.cli.console import say, show_json, show_table, warn
+from isopix.cli.errors import with_option_names
+from isopix.cli.main import _of_file
 from isopix.core.signals import _Process, stop_requested
 from isopix.core.text import Table
 
@@ -92,6 +94,14 @@ def test_output_and_the_cache_need_no_home(code: str, monkeypatch: pytest.Monkey
     lost = "import os, pwd; pwd.getpwuid = {}.__getitem__; "  # as in a container, whose users have no names
     found = subprocess.run([sys.executable, "-c", lost + code], capture_output=True, text=True, check=True)
     assert (found.stdout, found.stderr) == ("shown\n", "")
+
+
+def test_errors_of_files_and_arguments_are_of_the_options_that_were_typed() -> None:
+    for file, is_out in {"a": True, "a/b.png": True, "a/b": False, "other": False}.items():
+        assert _of_file(PermissionError(13, "Denied", file), "a/b.png").startswith("--out ") == is_out
+    parameters = ("count", "top_k")
+    assert with_option_names("count is 0; --counts", parameters, ["-n"]) == "-n is 0; --counts"
+    assert with_option_names("count is 0; top_k", parameters) == "--count is 0; --top-k"
 
 
 @contextmanager

@@ -11,7 +11,6 @@ import pytest
 from isopix.core.text import (
     Table,
     command_line,
-    count_of,
     csv_text,
     format_duration,
     printable,
@@ -56,18 +55,8 @@ def test_a_path_in_a_command_is_not_an_option() -> None:
 def test_durations() -> None:
     times = (0.25, 65, 4000, 2 * 86400 - 1, 1_000_000)
     assert list(map(format_duration, times)) == ["0:00", "1:05", "1:06:40", "47:59:59", "11.6 days"]
-    assert list(map(spell_duration, times)) == [
-        "under 1 s",
-        "1 min 5 s",
-        "1 h 7 min",
-        "48 h 0 min",
-        "11.6 days",
-    ]
-
-
-def test_one_of_a_kind_is_singular() -> None:
-    found = [count_of(*each) for each in ((1, "class"), (2, "class"), (0, "seed"), (1000, "step"))]
-    assert found == ["1 class", "2 classes", "0 seeds", "1,000 steps"]
+    spelled = ["under 1 s", "1 min 5 s", "1 h 7 min", "48 h 0 min", "11.6 days"]
+    assert list(map(spell_duration, times)) == spelled
 
 
 def test_paths_next_to_a_missing_one(tmp_path: Path) -> None:
@@ -78,10 +67,6 @@ def test_paths_next_to_a_missing_one(tmp_path: Path) -> None:
     assert similar_paths(tmp_path / "photo.npz") == [str(tmp_path / "photos.npz")]
     assert similar_paths(tmp_path / "photo.npz", folders=True) == []
     assert similar_paths(tmp_path / "hidden") == similar_paths(tmp_path / "no" / "folder") == []
-
-
-def test_a_table_without_rows_is_its_caption() -> None:
-    assert Table("colors", ["", "pixels"], []).text() == "colors"
 
 
 def test_values_of_a_table_are_escaped() -> None:

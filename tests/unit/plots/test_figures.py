@@ -1,7 +1,5 @@
 """Marks have one meaning, attention one scale; labels, print, inline SVG and its numbers."""
 
-import csv
-import io
 import itertools
 import json
 import math
@@ -138,18 +136,6 @@ def test_ids_of_figures_are_unique_and_every_reference_has_a_target() -> None:
     assert one
     assert not one & other
     assert set(re.findall(r'(?:href="#|url\(#)([^")]*)', inline(name="a"))) <= one
-
-
-def test_a_record_is_a_table_of_its_values_by_names_and_indices() -> None:
-    record = {"layers": [{"layer": 0, "accuracy": 0.25}, {"layer": 1, "accuracy": None}], "data": 'a "b", c'}
-    assert list(csv.reader(io.StringIO(style.numbers_csv(record)))) == [
-        ["name", "index", "index", "value"],
-        ["layers", "0", "layer", "0"],
-        ["layers", "0", "accuracy", "0.25"],
-        ["layers", "1", "layer", "1"],
-        ["layers", "1", "accuracy", ""],
-        ["data", "", "", 'a "b", c'],
-    ]
 
 
 def test_equal_figures_are_equal_files_with_their_numbers(tmp_path: Path) -> None:

@@ -42,13 +42,15 @@ def test_the_interval_of_a_gain_is_that_of_scipy_on_pairs_or_on_means_of_groups(
     groups = torch.arange(count) % (count // 4)
     own, other = (evaluate_probe(each, METHOD, CONFIG, device=CPU).correct[0] for each in (whole, worse))
     values = (own.double() - other.double()).numpy()
-    for labels, expected in ((None, values), (groups, values.reshape(4, -1).mean(0))):
+    one_group = torch.zeros(count, dtype=torch.long)
+    for labels, expected in ((None, values), (groups, values.reshape(4, -1).mean(0)), (one_group, None)):
         given = replace(whole, test=replace(whole.test, groups=labels))
         others = {"noise": partial(replace, worse)}
         found = probe_with_baselines(partial(replace, given), others, METHOD, CONFIG, device=CPU).gain
         assert found is not None
         assert found.difference == pytest.approx(values.mean())
-        assert found.interval == pytest.approx(tuple(stats.ttest_1samp(expected, 0).confidence_interval()))
+        interval = (-1, 1) if expected is None else stats.ttest_1samp(expected, 0).confidence_interval()
+        assert found.interval == pytest.approx(tuple(interval))
 
 
 def colors(count: int = 200, side: int = 6) -> Images:

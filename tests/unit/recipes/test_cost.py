@@ -85,10 +85,10 @@ def test_dropping_tying_and_recomputation_are_counted() -> None:
 
 
 def test_matmul_throughput_counts_two_flops_per_multiply_add(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One product of [2048 x 8] and [8 x 32] in two seconds."""
+    """One product of [512 x 8] and [8 x 32] in two seconds."""
     clock = iter([0.0, 0.0, 1.0, 2.0])
     monkeypatch.setattr(cost.time, "perf_counter", lambda: next(clock))
-    assert cost.matmul_throughput(CPU, "fp32", 8) == pytest.approx(2 * 2048 * 8 * 32 / 2)
+    assert cost.matmul_throughput(CPU, "fp32", 8) == pytest.approx(2 * 512 * 8 * 32 / 2)
 
 
 def check(recipe: Recipe) -> str:
@@ -114,7 +114,14 @@ def test_a_network_that_cannot_fit_is_refused_before_it_is_built(setting: str) -
         check(resolved("igpt.tiny", setting))
 
 
-def test_the_estimate_for_a_depth_is_that_of_the_whole_network() -> None:
+@pytest.mark.parametrize("setting", ["drop_path=0.1", "tie_blocks=true"])
+@pytest.mark.parametrize("name", ["igpt.tiny", "igpt.tiny_bert", "patchformer.tiny", "vit.tiny"])
+def test_bytes_by_depth_are_those_of_the_whole_network(name: str, setting: str) -> None:
+    recipe = resolved(name, "depth=6", "recompute=true", "precision=bf16", setting)
+    assert cost._bytes_by_depth(recipe) == cost._saved_bytes(recipe)
+
+
+def test_memory_from_the_limit_on_is_refused_and_near_it_warned_of() -> None:
     recipe = resolved("igpt.tiny", "depth=7", "batch_size=64")
     needed = recipe_memory(recipe).step_bytes(64)
     with pytest.raises(ValueError, match=rf"needs about {needed / GIB:,.1f} GiB"):

@@ -73,7 +73,7 @@ def test_an_older_checkpoint_outlives_a_save_that_fails_at_its_end(tmp_path, mon
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"format": 1}, "manifest.json has format 1; this version reads 2: convert the run with"),
+        ({"format": 1}, "manifest.json has format 1; this version reads 2: train again"),
         ({"files": {"../model.safetensors": {}}}, "manifest.json lists '../model.safetensors', which is not"),
         ({"files": {"a.json/../../b.json": {}}}, "manifest.json lists 'a.json/../../b.json', which is not"),
     ],
