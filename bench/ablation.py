@@ -22,7 +22,7 @@ from isopix.core.config import to_dict
 from isopix.core.overrides import flatten
 from isopix.recipes import registry
 
-STEPS, EVALUATIONS = 400, 8
+STEPS = 400
 ENDS = {"faithful": "igpt.tiny", "modern": "modern.tiny"}
 # What switches a part on, and off. A part with a rate of its own does not take that of its end.
 PARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
@@ -64,7 +64,7 @@ def part_row(end: str, part: str) -> Row:
     """Return the row of an end without a part that it has, or with one that it does not have."""
     on, off = PARTS[part]
     plain = registry.find(ENDS[end])
-    has = registry.resolve(plain, settings=on).recipe == plain
+    has = registry.resolve(plain, settings=off).recipe != plain
     settings = [*(off if has else on)]
     if settings[0].startswith("block.kind"):  # another kind starts with its own defaults
         settings += settings_of_block(end)
@@ -85,8 +85,7 @@ class Ablation(RecordedRuns):
 
         def measured(folder: Path) -> dict[str, Any]:
             words = (f"lr={lr}", *row.settings)
-            given: dict[str, Any] = {"seed": seed, "steps": steps, "evaluations": EVALUATIONS}
-            found = self.train(folder, ENDS[row.end], *words, **given)
+            found = self.train(folder, ENDS[row.end], *words, seed=seed, steps=steps)
             limit = str(200 if self.options.tiny else PROBED)
             run_once(folder / "probes", "probe", str(folder), "--limit", limit)
             found |= {"probe": probe_scores(folder), "sampling_seconds": sampling_seconds(folder)}

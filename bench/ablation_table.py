@@ -21,14 +21,13 @@ from isopix.storage.atomic import read_json
 
 Runs = list[dict[str, Any]]
 ENDS = ("faithful", "modern")
-COSTS = ("minutes", "FLOPs", "ms per sample")
 COLORS = dict(zip(ENDS, style.COLORS, strict=False))
 
 
 def ablation(found: dict[str, Any] | None = None) -> str:
     """Return a row for each run of the ablation, next to the end that it is compared with."""
     found = found or read("ablation.json")
-    columns = ("", "test loss (nats)", "difference", "probe", "difference (points)", *COSTS)
+    columns = ("", "test loss", "difference", "probe", "points", "minutes", "FLOPs", "ms per sample")
     rows = []
     for row, runs in by_row(found).items():
         base = of_row(found["runs"], reference(row))

@@ -23,7 +23,7 @@ from isopix.recipes.recipe import Recipe
 from isopix.storage.atomic import read_json, write_json
 
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)  # of a recipe's learning rate, for its tuning
-PALETTE = str(Path(os.environ.get("ISOPIX_TEST_DATA", "")) / "openai-kmeans-centers.npy")
+EVALUATIONS = 8  # in each run
 SHARED = ("size=16", "batch_size=64", "evaluate_images=1000", "num_test_images=1000")
 TINY = ("size=8", "batch_size=4", "depth=1", "width=32", "evaluate_images=16", "num_test_images=16")
 
@@ -33,7 +33,9 @@ def parser(description: str | None) -> argparse.ArgumentParser:
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     found.add_argument("--data", required=True)
-    found.add_argument("--palette", default=PALETTE, help="colors; default: OpenAI's in the test data")
+    folder = os.environ.get("ISOPIX_TEST_DATA")
+    colors = f"{folder}/openai-kmeans-centers.npy" if folder else None
+    found.add_argument("--palette", default=colors, required=not colors, help="file of colors")
     found.add_argument("--out", type=Path, required=True)
     found.add_argument("--seeds", type=int, default=3)
     found.add_argument("--minutes", type=float, default=float("inf"), help="start no run that ends later")
@@ -74,12 +76,9 @@ class RecordedRuns:
         shutil.rmtree(folder, ignore_errors=True)
         return found
 
-    def train(
-        self, folder: Path, recipe: str, *settings: str, seed: int, steps: int, evaluations: int
-    ) -> dict[str, Any]:
+    def train(self, folder: Path, recipe: str, *settings: str, seed: int, steps: int) -> dict[str, Any]:
         """Train a recipe with settings, or resume it, and return its numbers."""
-        every = max(1, steps // evaluations)
-        words = [*self.shared, f"steps={steps}", f"evaluate_every={every}", *settings]
+        words = [*self.shared, *length(steps), *settings]
         words += ["--data", self.options.data, "--palette", self.options.palette, "--seed", str(seed)]
         if not finished(folder):
             call("pretrain", recipe, *words, "--out", str(folder))
@@ -92,10 +91,16 @@ class RecordedRuns:
         def loss(lr: float) -> float:
             try:
                 return last(measure(lr)["validation_nats"])
-            except subprocess.CalledProcessError:  # it diverged
-                return math.inf
+            except subprocess.CalledProcessError as error:
+                if error.returncode != 1:
+                    raise
+                return math.inf  # it diverged
 
         return min((base * factor for factor in FACTORS), key=loss)
+
+
+def length(steps: int) -> tuple[str, str]:
+    return f"steps={steps}", f"evaluate_every={max(1, steps // EVALUATIONS)}"
 
 
 def costs(recipe: Recipe) -> dict[str, Any]:

@@ -23,14 +23,14 @@ import torch
 from cells import format_ratio, read, threads
 from matplotlib.ticker import LogLocator, StrMethodFormatter
 from paper_tables import table
-from recorded_runs import RecordedRuns, costs, crossing, of_row, parser
+from recorded_runs import RecordedRuns, costs, crossing, length, of_row, parser
 from speed import image_gpt
 from torch import Tensor
 from torch.nn import functional as F
 
-from isopix.core.device import autocast, native_precision, peak_memory_so_far
+from isopix.core.device import autocast, native_precision, peak_memory_so_far, reuse_freed_memory
 from isopix.core.text import format_bytes
-from isopix.data.batches import ShuffledIndices, steps_per_epoch
+from isopix.data.batches import Batches
 from isopix.data.load import load_dataset
 from isopix.data.splits import Split
 from isopix.plots import style
@@ -41,9 +41,9 @@ from isopix.storage.atomic import read_json
 PEER, FORM = "transformers", "transformers, eager and compiled"
 SIDES = {PEER: "igpt.tiny", "faithful": "igpt.tiny", "modern": "modern.tiny"}
 BUDGETS = (50, 71, 100, 141, 200, 283, 400, 566, 800)  # steps of whole schedules
-TUNED, EVALUATIONS = 400, 16
+TUNED = 400
 LOSSES = (3.40, 3.25, 3.17)  # nats per pixel of test images
-TIMED = 4  # steps that decide whether the peer is compiled
+TIMED, FEW = 8, ("evaluate_images=16", "num_test_images=16")  # decide whether the peer is compiled
 CPU = torch.device("cpu")
 
 
@@ -51,6 +51,7 @@ class Peer:
     """ImageGPT of transformers with the settings of a recipe, and its images as codes."""
 
     def __init__(self, settings: tuple[str, ...], palette: str, *, compiled: bool):
+        reuse_freed_memory()  # as isopix in training
         options = {"codec.palette_file": palette}
         self.recipe = recipe = registry.resolve(SIDES[PEER], settings=settings, options=options).recipe
         self.data = load_dataset(recipe.data)
@@ -58,8 +59,7 @@ class Peer:
         self.model = image_gpt.with_weights_of(recipe.build(self.codec)).train()
         self.codes = self.encode(self.data.train)
         self.loss: Callable[[Tensor], Tensor] = torch.compile(self._loss) if compiled else self._loss
-        betas = (0.9, 0.95)
-        self.optimizer = torch.optim.Adam(self.model.parameters(), betas=betas, fused=True)
+        self.optimizer = torch.optim.Adam(self.model.parameters(), betas=(0.9, 0.95), fused=True)
 
     def encode(self, split: Split) -> Tensor:
         parts = (split.images[i : i + 1000] for i in range(0, len(split), 1000))
@@ -83,18 +83,18 @@ class Peer:
 
     @torch.no_grad()
     def evaluate(self, split: Split) -> float:
-        return statistics.mean(float(self._loss(codes[None])) for codes in self.encode(split))
+        codes = self.encode(split)
+        return sum(float(self._loss(part)) * len(part) for part in codes.split(16)) / len(codes)
 
     def train(self) -> dict[str, Any]:
         """Train for the whole schedule, and return the numbers of `recorded_runs`."""
         train = self.recipe.train
-        count, seconds, losses = len(self.codes), list[float](), dict[str, float]()
+        seconds, losses = list[float](), dict[str, float]()
         validation = self.data.validation.sample(train.evaluate_images)
-        order = ShuffledIndices(count, batch_size=train.batch_size, seed=train.seed, purpose="batches")
-        epoch = steps_per_epoch(count, train.batch_size)
+        batches = Batches(self.data.train, batch_size=train.batch_size, seed=train.seed)
         for step in range(train.steps):
-            factor = train.schedule.factor(step, steps=train.steps, epoch=epoch)
-            seconds.append(self.step(self.codes[order.indices(step)], factor * train.optimizer.lr))
+            factor = train.schedule.factor(step, steps=train.steps, epoch=batches.steps_per_epoch)
+            seconds.append(self.step(self.codes[batches.order.indices(step)], factor * train.optimizer.lr))
             if (step + 1) % train.evaluate_every == 0 or step + 1 == train.steps:
                 losses[str(step + 1)] = self.evaluate(validation)
         return {
@@ -119,16 +119,15 @@ class TimeToQuality(RecordedRuns):
             if side == PEER:
                 found = self.peer(steps, lr, seed, compiled=self.compiled())
             else:
-                sizes: dict[str, Any] = {"steps": steps, "evaluations": EVALUATIONS}
-                found = self.train(folder, SIDES[side], f"lr={lr}", seed=seed, **sizes)
+                found = self.train(folder, SIDES[side], f"lr={lr}", seed=seed, steps=steps)
             return {"row": row, **found, "seed": seed}
 
         return self.run(f"{row}, {steps} steps, lr {lr:g}, seed {seed}", steps, measured)
 
-    def peer(self, steps: int, lr: float, seed: int, *, compiled: bool) -> dict[str, Any]:
+    def peer(self, steps: int, lr: float, seed: int, *more: str, compiled: bool) -> dict[str, Any]:
         """Train the peer in a process of its own, whose peak of memory is that of the run."""
-        own = (f"data.source={self.options.data}", f"seed={seed}", f"lr={lr}", f"steps={steps}")
-        settings = (*self.shared, *own, f"evaluate_every={max(1, steps // EVALUATIONS)}")
+        own = (f"data.source={self.options.data}", f"seed={seed}", f"lr={lr}")
+        settings = (*self.shared, *own, *length(steps), *more)
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
             return pool.submit(train_peer, settings, self.options.palette, compiled).result()
 
@@ -136,7 +135,7 @@ class TimeToQuality(RecordedRuns):
         """Return whether a step of the peer is faster compiled."""
 
         def measured(folder: Path) -> dict[str, Any]:
-            found = (self.peer(TIMED, 0.001, 0, compiled=choice)["seconds"] for choice in (False, True))
+            found = (self.peer(TIMED, 0.001, 0, *FEW, compiled=choice)["seconds"] for choice in (False, True))
             return {"row": FORM, "seed": 0, "seconds": list(found)}
 
         eager, compiled = self.run(FORM, TIMED, measured)["seconds"]
@@ -220,8 +219,7 @@ def note(found: dict[str, Any]) -> str:
     rates = {side: next(iter(schedules(found, side).values()))[0]["lr"] for side in SIDES}
     facts = (
         f"{found['data']}, {' '.join(found['shared'])}",
-        "minutes without evaluations of the shortest schedule that ends at the test loss or below",
-        "median and range over seeds",
+        "minutes without evaluations of the shortest schedule that ends at the test loss, over seeds",
         "inside: minutes until the validation loss of the longest schedule falls to it",
         f"learning rates {', '.join(f'{lr:g} ({side})' for side, lr in rates.items())}",
         f"transformers {'compiled' if compiled < eager else 'eager, which is faster than compiled'}",
