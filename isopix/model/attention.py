@@ -101,6 +101,7 @@ class AttentionCache(KVCache):
         self.first, self.second = Buffer(left, dtype), Buffer(left, dtype)
 
 
+FEW_QUERIES = 512  # up to which a CPU with AMX trains faster in blocks
 EVERY = slice(None)  # of the positions
 Scores = Float[Tensor, "B heads _ _"]  # row: query; column: key
 AttentionWeights = Float[Tensor, "B heads N N"]  # row: query; column: key; a row sums to 1
@@ -252,12 +253,13 @@ def _attend(q: Heads, k: Heads, v: Heads, *, causal: bool, dropout: float) -> He
 
 
 def _is_faster_in_blocks(q: Heads) -> bool:
-    """Whether a CPU without AMX attends in bf16 and may round scores: for gradients, or if allowed."""
+    """Whether a CPU attends in bf16 and may round scores: for gradients, or if allowed."""
     if not (q.is_cpu and q.dtype == torch.bfloat16):
         return False
-    trains = q.requires_grad and torch.is_grad_enabled()
+    if q.requires_grad and torch.is_grad_enabled():
+        return lacks_matrix_units() or q.shape[-2] <= FEW_QUERIES
     # The compiler cannot trace a context variable; no features are compiled.
-    return (trains or (not torch.compiler.is_compiling() and _rounds.get())) and lacks_matrix_units()
+    return not torch.compiler.is_compiling() and _rounds.get() and lacks_matrix_units()
 
 
 _rounds: ContextVar[bool] = ContextVar("rounds", default=False)

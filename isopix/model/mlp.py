@@ -3,7 +3,7 @@
 import abc
 from collections.abc import Callable
 from functools import partial
-from typing import Annotated, Literal, Protocol, runtime_checkable
+from typing import Annotated, Any, Literal, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -15,6 +15,7 @@ from isopix.core.registry import register
 from isopix.core.types import Tokens
 from isopix.model.init import ROOT, Glorot, InitScheme, InitTable, ModelPart, Normal, Zeros
 
+Rows = Float[Tensor, "*rows D"]
 Epsilon = Annotated[float, Range(above=0)]
 
 
@@ -40,8 +41,35 @@ class RMSNormSpec(NormSpec):
     epsilon: Epsilon = 1e-5
     """Added to the mean square."""
 
-    def build(self, width: int) -> nn.RMSNorm:
-        return nn.RMSNorm(width, eps=self.epsilon)
+    def build(self, width: int) -> "RMSNorm":
+        return RMSNorm(width, eps=self.epsilon)
+
+
+class RMSNorm(nn.RMSNorm):
+    """PyTorch's; in training on CPUs by formula, as PyTorch has no fused gradient there."""
+
+    def forward(self, tokens: Rows) -> Rows:
+        if not tokens.is_cpu or not torch.is_grad_enabled() or torch.compiler.is_compiling():
+            return super().forward(tokens)
+        return _RMSNorm.apply(tokens, self.weight, self.eps)
+
+
+class _RMSNorm(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Rows, gain: Tensor, epsilon: float) -> Rows:
+        rows = x.to(torch.promote_types(x.dtype, torch.float32))
+        scale = rows.square().mean(-1, keepdim=True).add_(epsilon).rsqrt_()
+        normed = rows * scale
+        ctx.save_for_backward(normed, scale, gain)
+        return (normed * gain).to(x.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Rows) -> tuple[Rows, Tensor, None]:
+        normed, scale, gain = ctx.saved_tensors
+        products = gradient * normed
+        along = (products @ gain.to(products.dtype) / len(gain))[..., None]
+        of_rows = (gradient * gain).sub_(normed * along).mul_(scale)
+        return of_rows.to(gradient.dtype), products.flatten(0, -2).sum(0).to(gain.dtype), None
 
 
 @register("layer_norm", "LayerNorm")
