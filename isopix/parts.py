@@ -60,7 +60,7 @@ from isopix.model.init import Constant, Draw, Glorot, InitScheme, InitTable, Nor
 from isopix.model.masking import Masking, MaskingSpec, ZeroMaskingSpec
 from isopix.model.mlp import MLP, LayerNormSpec, MLPSpec, Norm, NormSpec, RMSNormSpec
 from isopix.model.network import Network
-from isopix.model.positions import PositionEmbedding, PositionEmbeddingSpec
+from isopix.model.positions import PositionEmbedding, PositionEmbeddingSpec, Rotation
 from isopix.model.spec import ModelSpec
 from isopix.model.stems.pixels import Components, Inputs, Stem, StemSpec
 from isopix.objectives.base import ObjectiveSpec, PretrainModel, TrainingBatch

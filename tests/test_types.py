@@ -23,7 +23,7 @@ MISTAKES = [
     ("train/trainer.py", "self.task.make_batch(images, labels,", "self.task.make_batches(images, labels,"),
     ("train/evaluator.py", "spec.start(context)) for spec", "spec.start()) for spec"),
     ("train/evaluator.py", "task.evaluate(images, labels, own)", "task.evaluate(images, own)"),
-    ("train/train_step.py", "optimizer.build(task.module.parameters())", "optimizer.build()"),
+    ("train/train_step.py", "optimizer.build(task.module.named_parameters())", "optimizer.build()"),
     ("train/train_step.py", "self.optimizer.step()", "self.optimizer.stop()"),
     ("core/registry.py", "_KINDS[noun][kind] = cls", "_KINDS[noun][kind] = kind"),
 ]

@@ -120,7 +120,7 @@ def peer_steps(
     ids, targets = image_gpt.shift_right(network, images), network.codec.encode(images)[..., 0]
 
     def step_of(forward: Callable[..., Tensor]) -> Callable[[], Tensor]:
-        optimizer = Adam().build(other.parameters())
+        optimizer = Adam().build(other.named_parameters())
         for group in optimizer.param_groups:
             group["lr"] = 0.0
 

@@ -32,10 +32,10 @@ class Nesterov(parts.OptimizerSpec):
     def label(self) -> str:
         return f"Nesterov, lr {self.lr:g}, momentum {self.momentum:g}"
 
-    def build(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
-        parameters = list(parameters)
+    def build(self, parameters: Iterable[tuple[str, nn.Parameter]]) -> torch.optim.Optimizer:
+        chosen = [parameter for _, parameter in parameters]
         groups = [
-            {"params": [p for p in parameters if p.ndim > 1], "lr": self.lr},
-            {"params": [p for p in parameters if p.ndim <= 1], "lr": self.lr * self.vector_scale},
+            {"params": [p for p in chosen if p.ndim > 1], "lr": self.lr},
+            {"params": [p for p in chosen if p.ndim <= 1], "lr": self.lr * self.vector_scale},
         ]
         return torch.optim.SGD(groups, self.lr, self.momentum, nesterov=True)

@@ -15,6 +15,7 @@ from torch.nn import functional as F
 from isopix.core.device import has_matrix_units, lacks_matrix_units
 from isopix.core.types import Grid, PositionIndices, SelectedTokens, Tokens
 from isopix.model.blockwise_attention import attend_in_blocks
+from isopix.model.positions import Heads, Rotation
 
 Rows = Float[Tensor, "B *heads _ size"]  # positions stand second to last
 
@@ -80,6 +81,10 @@ class AttentionCache(KVCache):
         super().__init__(Buffer(positions), Buffer(positions))
         self.shared: SharedRows | None = None
 
+    @property
+    def num_positions(self) -> int:
+        return self.first.count + (0 if self.shared is None else self.shared.keys.shape[2])
+
     def keep_in(self, dtype: torch.dtype) -> None:
         self.first.dtype = self.second.dtype = dtype
 
@@ -96,7 +101,7 @@ class AttentionCache(KVCache):
         self.first, self.second = Buffer(left, dtype), Buffer(left, dtype)
 
 
-Heads = Float[Tensor, "B heads _ size"]
+EVERY = slice(None)  # of the positions
 Scores = Float[Tensor, "B heads _ _"]  # row: query; column: key
 AttentionWeights = Float[Tensor, "B heads N N"]  # row: query; column: key; a row sums to 1
 
@@ -112,7 +117,8 @@ class Attention(nn.Module):
     """softmax(q kT / sqrt(e)) v over all positions, or over those not after the query if `causal`.
 
     Query, key and value are one matrix [3D D], heads contiguous inside each; in training, `dropout` of
-    weights.
+    weights. With `qk_norm_scale`, q and k are normalized to mean square 1 and their products have this scale
+    instead of 1 / sqrt(e); a `rotation`, if set, turns both.
     """
 
     def __init__(
@@ -123,11 +129,14 @@ class Attention(nn.Module):
         bias: bool,
         qkv_bias: bool | None = None,
         dropout: float = 0.0,
+        qk_norm_scale: float | None = None,
     ):
         super().__init__()
         if width % heads:
             raise ValueError(f"width {width} is not a multiple of heads {heads}")
         self.heads, self.causal, self.dropout = heads, causal, dropout
+        self.qk_norm_scale = qk_norm_scale
+        self.rotation: Rotation | None = None
         self.qkv = nn.Linear(width, 3 * width, bias=bias if qkv_bias is None else qkv_bias)
         self.out = nn.Linear(width, width, bias=bias)
 
@@ -140,8 +149,9 @@ class Attention(nn.Module):
         queries = torch.take_along_dim(tokens, positions[..., None], 1)
         q = F.linear(queries, weight[:width], None if bias is None else bias[:width])
         k, v = F.linear(tokens, weight[width:], None if bias is None else bias[width:]).chunk(2, -1)
-        split = (rearrange(part, "b n (h e) -> b h n e", h=self.heads) for part in (q, k, v))
-        return self._merge(_attend(*split, causal=False, dropout=self._dropout()))
+        q, k, v = (rearrange(part, "b n (h e) -> b h n e", h=self.heads) for part in (q, k, v))
+        q, k = self._queries(q, positions), self._keys(k)
+        return self._merge(_attend(q, k, v, causal=False, dropout=self._dropout()))
 
     def weights(self, tokens: Tokens) -> AttentionWeights:
         """Return softmax(q kT / sqrt(e)), in float32 or wider; 0 after the query if causal."""
@@ -156,12 +166,14 @@ class Attention(nn.Module):
     def forward_cached(self, tokens: Tokens, cache: AttentionCache) -> Tokens:
         """Return `forward` at the next positions: first a run of any length, then single ones."""
         batch, length, width = tokens.shape
-        first = cache.first.count == 0 and cache.shared is None
+        begin = cache.num_positions
+        positions, first = slice(begin, begin + length), begin == 0
         if not first and length != 1:
             raise ValueError(f"after the first call positions come one at a time, not {length}")
         # Views, since einops takes longer than the work for a single position.
         heads = self.qkv(tokens).view(batch, length, 3, self.heads, width // self.heads)
         q, k, v = heads.permute(2, 0, 3, 1, 4).unbind()
+        q, k = self._queries(q, positions), self._keys(k, positions)
         k, v = cache.first.extend(k), cache.second.extend(v)
         if first:
             attended = F.scaled_dot_product_attention(q.to(k.dtype), k, v, is_causal=True)
@@ -173,7 +185,16 @@ class Attention(nn.Module):
 
     def _project(self, tokens: Tokens) -> tuple[Heads, Heads, Heads]:
         q, k, v = rearrange(self.qkv(tokens), "b n (three h e) -> three b h n e", three=3, h=self.heads)
-        return q, k, v
+        return self._queries(q), self._keys(k), v
+
+    def _queries(self, q: Heads, positions: slice | PositionIndices = EVERY) -> Heads:
+        if self.qk_norm_scale is not None:  # divided by sqrt(e) later
+            q = F.rms_norm(q, q.shape[-1:]) * (self.qk_norm_scale * math.sqrt(q.shape[-1]))
+        return q if self.rotation is None else self.rotation(q, positions)
+
+    def _keys(self, k: Heads, positions: slice = EVERY) -> Heads:
+        k = k if self.qk_norm_scale is None else F.rms_norm(k, k.shape[-1:])
+        return k if self.rotation is None else self.rotation(k, positions)
 
     def _dropout(self) -> float:
         return self.dropout if self.training else 0.0

@@ -18,8 +18,8 @@ from isopix.core.registry import Part
 # `keras_mha`: the same, with attention as in Keras's `MultiHeadAttention` layer, whose kernels have three
 # axes and, before Keras 3.15, therefore smaller limits. `vit`: the released code of the Vision Transformer,
 # but for the patch embedding (Glorot's; there LeCun's normal, variance 1 / fan-in); also for PatchFormer,
-# which names none.
-InitScheme = Literal["openai", "keras", "keras_mha", "vit"]
+# which names none. `zero_residual`: large embeddings, inputs of branches of norm 1, outputs zero, for Muon.
+InitScheme = Literal["openai", "keras", "keras_mha", "vit", "zero_residual"]
 Scale = float | Callable[[int, int], float]  # a number, or a function of width D and depth L
 
 
@@ -81,7 +81,8 @@ LAYERS = (nn.Linear, nn.Embedding, *CONVOLUTIONS)
 
 TABLES = Uniform(0.05)  # of Keras
 EMBEDDING: dict[InitScheme, Draw] = {"keras": TABLES, "keras_mha": TABLES}
-EMBEDDING |= {"openai": Normal(0.02), "vit": Normal(0.02)}
+EMBEDDING |= {"openai": Normal(0.02), "vit": Normal(0.02), "zero_residual": Normal(0.5)}
+ROOT = Normal(lambda width, depth: 1 / math.sqrt(width))  # of a matrix whose outputs are as large as inputs
 
 
 class ModelPart(Part):

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from isopix.core.choices import Range, Size
 from isopix.core.registry import register
 from isopix.core.types import Tokens
-from isopix.model.init import Glorot, InitScheme, InitTable, ModelPart, Normal
+from isopix.model.init import ROOT, Glorot, InitScheme, InitTable, ModelPart, Normal, Zeros
 
 Epsilon = Annotated[float, Range(above=0)]
 
@@ -56,7 +56,7 @@ class LayerNormSpec(NormSpec):
 
 
 QUICK_GELU = 1.702  # the factor of OpenAI's approximation
-Activation = Literal["quick_gelu", "gelu", "gelu_tanh"]
+Activation = Literal["quick_gelu", "gelu", "gelu_tanh", "relu_squared"]
 
 
 def quick_gelu(x: Tensor) -> Tensor:
@@ -64,10 +64,23 @@ def quick_gelu(x: Tensor) -> Tensor:
     return x * torch.sigmoid(QUICK_GELU * x)
 
 
+def relu_squared(x: Tensor) -> Tensor:
+    """max(x, 0)^2 (Primer, So et al. 2021)."""
+    return F.relu(x).square()
+
+
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "quick_gelu": quick_gelu,
     "gelu": F.gelu,
     "gelu_tanh": partial(F.gelu, approximate="tanh"),
+    "relu_squared": relu_squared,
+}
+
+ACTIVATION_LABELS: dict[Activation, str] = {
+    "quick_gelu": "QuickGELU",
+    "gelu": "GELU",
+    "gelu_tanh": "GELU (tanh)",
+    "relu_squared": "squared ReLU",
 }
 
 
@@ -102,8 +115,7 @@ class TwoLayerMLPSpec(MLPSpec):
     """Whether both matrices have biases."""
 
     def label(self) -> str:
-        activation = {"quick_gelu": "QuickGELU", "gelu": "GELU", "gelu_tanh": "GELU (tanh)"}[self.activation]
-        return f"MLP {self.expansion}x, {activation}"
+        return f"MLP {self.expansion}x, {ACTIVATION_LABELS[self.activation]}"
 
     def build(self, width: int) -> "TwoLayerMLP":
         return TwoLayerMLP(self, width)
@@ -141,6 +153,8 @@ def _rounds_to_bf16_on_cpu(tokens: Tensor) -> bool:
 
 def two_layer_init(scheme: InitScheme) -> InitTable:
     """Return how the matrices `up` and `down` of an MLP start, and their biases."""
+    if scheme == "zero_residual":
+        return {"up": ROOT, "down": Zeros()}
     matrix = Normal(0.02) if scheme == "openai" else Glorot()
     table: InitTable = {"up": matrix, "down": matrix}
     return {**table, "up.bias": Normal(1e-6), "down.bias": Normal(1e-6)} if scheme == "vit" else table

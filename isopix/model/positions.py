@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import torch
 from einops import rearrange, repeat
@@ -15,6 +15,7 @@ from isopix.core.registry import register
 from isopix.core.types import Grid, PositionIndices, Tokens
 from isopix.model.init import EMBEDDING, Draw, InitScheme, InitTable, ModelPart, Normal
 
+Heads = Float[Tensor, "B heads _ size"]
 PositionTable = Float[Tensor, "_ D"]  # a row for each position
 Interpolation = Literal["bilinear", "bicubic"]
 SINCOS_BASE = 10_000.0  # the longest wavelength is 2 pi times as many positions
@@ -43,12 +44,30 @@ class PositionEmbedding(nn.Module, abc.ABC):
         return tokens + self.vectors()[positions]
 
 
+class Rotation(nn.Module, abc.ABC):
+    """Rotates queries and keys by their positions."""
+
+    if TYPE_CHECKING:
+
+        def __call__(self, heads: Heads, positions: slice | PositionIndices) -> Heads: ...
+
+    @abc.abstractmethod
+    def forward(self, heads: Heads, positions: slice | PositionIndices) -> Heads:
+        """Return the queries or keys [B heads N size] of N positions: a slice, or [B N] of each image."""
+
+
 class PositionEmbeddingSpec(ModelPart, noun="positions"):
     """Settings of position embeddings."""
+
+    rotates: ClassVar[bool] = False  # whether it has a `rotation`, which needs the whole grid
 
     @abc.abstractmethod
     def build(self, grid: Grid, width: int) -> PositionEmbedding:
         """Return the module that adds position embeddings to tokens."""
+
+    def rotation(self, grid: Grid, size: int) -> Rotation:
+        """Return the module that rotates queries and keys of `size` channels."""
+        raise NotImplementedError
 
 
 @register("learned", "learned position embeddings")
@@ -81,6 +100,24 @@ class SinCosPositionEmbeddingSpec(PositionEmbeddingSpec):
 
     def build(self, grid: Grid, width: int) -> "TablePositionEmbedding":
         return TablePositionEmbedding(nn.Buffer(sincos_table(grid, width)))
+
+
+@register("rotary", "rotary position embeddings in two dimensions")
+class RotaryPositionEmbeddingSpec(PositionEmbeddingSpec):
+    """Queries and keys rotated by angles row * w_k and column * w_k, half of the channels each, with w_k =
+    base^(-4 k / size) for k < size / 4 (RoFormer, Su et al. 2021, section 3.2, in each of two dimensions).
+    """
+
+    rotates: ClassVar[bool] = True
+
+    base: Annotated[float, choices.Range(above=1)] = 100.0
+    """Longest wavelength, as a multiple of 2 pi positions."""
+
+    def build(self, grid: Grid, width: int) -> "NoPositionEmbedding":
+        return NoPositionEmbedding(grid, width)
+
+    def rotation(self, grid: Grid, size: int) -> "RotaryRotation":
+        return RotaryRotation(grid, size, self.base)
 
 
 @register("none", "no position embeddings")
@@ -138,6 +175,28 @@ class NoPositionEmbedding(PositionEmbedding):
 
     def at(self, tokens: Tokens, positions: PositionIndices) -> Tokens:
         return tokens
+
+
+class RotaryRotation(Rotation):
+    """Rotates channels k and k + size / 2 of `size` together."""
+
+    def __init__(self, grid: Grid, size: int, base: float):
+        super().__init__()
+        if size % 4:
+            raise ValueError(f"{size} channels a head are not a multiple of 4, which positions=rotary needs")
+        frequencies = base ** -(torch.arange(size // 4, dtype=torch.float64) * 4 / size)
+        row, col = (torch.arange(count, dtype=torch.float64)[:, None] * frequencies for count in grid)
+        rows, cols = repeat(row, "h k -> (h w) k", w=grid.cols), repeat(col, "w k -> (h w) k", h=grid.rows)
+        angles = torch.cat([rows, cols, rows, cols], 1)
+        self.cos = nn.Buffer(angles.cos().float(), persistent=False)
+        sign = torch.ones(size).index_fill_(0, torch.arange(size // 2), -1.0)
+        self.sin = nn.Buffer(angles.sin().float() * sign, persistent=False)
+
+    def forward(self, heads: Heads, positions: slice | PositionIndices) -> Heads:
+        cos, sin = self.cos[positions].to(heads.dtype), self.sin[positions].to(heads.dtype)
+        if cos.ndim == 3:  # of each image
+            cos, sin = cos[:, None], sin[:, None]
+        return torch.addcmul(heads * cos, heads.roll(heads.shape[-1] // 2, -1), sin)
 
 
 def resize_pos_embed(

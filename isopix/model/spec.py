@@ -12,13 +12,17 @@ from isopix.codecs.palette_spec import PaletteSpec
 from isopix.core.choices import Depth, Dropout, Size
 from isopix.core.config import config
 from isopix.model.backbone import Backbone
-from isopix.model.blocks import convolution, mixer  # noqa: F401  registers them
+from isopix.model.blocks import axial, convolution, local, mixer  # noqa: F401  registers them
 from isopix.model.blocks.transformer import BlockSpec, TransformerSpec
 from isopix.model.heads import HeadSpec, LinearHeadSpec
 from isopix.model.init import EMBEDDING, InitScheme, InitTable, initialize
 from isopix.model.masking import MaskingSpec
 from isopix.model.network import Network, seeded_construction, unsaved_tensors
-from isopix.model.positions import LearnedPositionEmbeddingSpec, PositionEmbeddingSpec
+from isopix.model.positions import (
+    LearnedPositionEmbeddingSpec,
+    NoPositionEmbeddingSpec,
+    PositionEmbeddingSpec,
+)
 from isopix.model.stems import patches  # noqa: F401  registers them
 from isopix.model.stems.pixels import StemSpec, TokenEmbeddingSpec
 
@@ -71,7 +75,7 @@ class ModelSpec:
     """Output layer: from tokens to logits."""
     init: InitScheme = "openai"
     """Initialization: `openai` is iGPT's code, `keras` and `keras_mha` Keras's defaults (`keras_mha` of its
-    attention layer), `vit` ViT's code.
+    attention layer), `vit` ViT's code; `zero_residual` starts both branches of a block at zero.
     """
 
     def build(self, codec: Codec, objective: ObjectiveFacts, generator: torch.Generator) -> Network:
@@ -103,6 +107,8 @@ class ModelSpec:
         blocks = [self.block.build(grid, width, objective.causal) for _ in range(distinct)]
         for layer, block in enumerate(blocks):
             block.set_drop_path(self.drop_path * layer / max(1, self.depth - 1))
+            if self.positions.rotates:
+                block.set_rotation(self.positions, grid)
         backbone = Backbone(
             grid,
             self.stem.build(codec, width),
@@ -139,6 +145,14 @@ class ModelSpec:
             what = "class_token" if self.class_token else f"objective.corruption={corruption.kind}"
             needs = f"block {self.block.kind}, which needs the whole grid"
             raise ValueError(f"{what} is not possible with {needs}")
+        if (self.class_token or corruption.drops_tokens) and self.positions.rotates:
+            raise ValueError(f"positions={self.positions.kind} needs the tokens of the whole grid alone")
+        added = not isinstance(self.positions, NoPositionEmbeddingSpec) and not self.positions.rotates
+        if self.init == "zero_residual" and corruption.kind == "zero" and not added:
+            zero = "masked positions are zero, and stay so in branches that start at zero"
+            raise ValueError(
+                f"{zero}; use objective.corruption=mask_token, model.positions=learned or init=openai"
+            )
         if self.drop_path and self.tie_blocks:
             raise ValueError("drop_path rises with the depth, and with tie_blocks=true all blocks are one")
         components = self.stem.num_components(codec)

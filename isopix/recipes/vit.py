@@ -15,7 +15,8 @@ paper are settings: `codec=downsampled_color`, `codec=full_patch` with `head=reg
 from isopix.codecs.patches import MeanColorSpec
 from isopix.data.augment import ScaleCrop
 from isopix.data.dataset import DataConfig
-from isopix.model.blocks.transformer import AxialSpec, TransformerSpec
+from isopix.model.blocks.axial import AxialSpec
+from isopix.model.blocks.transformer import TransformerSpec
 from isopix.model.masking import MaskTokenMaskingSpec
 from isopix.model.mlp import LayerNormSpec, TwoLayerMLPSpec
 from isopix.model.spec import ModelSpec

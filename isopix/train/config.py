@@ -17,6 +17,7 @@ from isopix.core.registry import Part, register
 from isopix.train.evaluator import EvaluatorSpec
 from isopix.train.parallel import Strategy, is_sharded
 
+NamedParameter = tuple[str, nn.Parameter]
 DecayRate = Annotated[float, Range(low=0, below=1)]
 
 
@@ -27,8 +28,8 @@ class OptimizerSpec(Part, noun="optimizer"):
     """Peak learning rate."""
 
     @abc.abstractmethod
-    def build(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
-        """Return the optimizer of these parameters, in its fused form if it has one.
+    def build(self, parameters: Iterable[NamedParameter]) -> torch.optim.Optimizer:
+        """Return the optimizer of a module's `named_parameters()`, in its fused form if it has one.
 
         That skips an update where `found_inf` is 1 without waiting for the device. The schedule multiplies
         each group's learning rate. Of `state[parameter]`, tensors and numbers are saved.
@@ -58,8 +59,9 @@ class Adam(_AdamSettings):
     lr: PositiveNumber = 0.003
     beta2: DecayRate = 0.95
 
-    def build(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
-        return torch.optim.Adam(parameters, self.lr, (self.beta1, self.beta2), self.epsilon, fused=True)
+    def build(self, parameters: Iterable[NamedParameter]) -> torch.optim.Optimizer:
+        chosen = [each for _, each in parameters]
+        return torch.optim.Adam(chosen, self.lr, (self.beta1, self.beta2), self.epsilon, fused=True)
 
     def for_finetuning(self, lr: float) -> "Adam":
         """Return iGPT's Adam, whatever the other settings of pre-training."""
@@ -75,11 +77,11 @@ class AdamW(_AdamSettings):
     weight_decay: Annotated[float, Range(low=0)] = 0.001
     """Decay of the weights per update, times the learning rate."""
 
-    def build(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
-        parameters = list(parameters)
+    def build(self, parameters: Iterable[NamedParameter]) -> torch.optim.Optimizer:
+        chosen = [each for _, each in parameters]
         groups = [
-            {"params": [p for p in parameters if p.ndim > 1], "weight_decay": self.weight_decay},
-            {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
+            {"params": [p for p in chosen if p.ndim > 1], "weight_decay": self.weight_decay},
+            {"params": [p for p in chosen if p.ndim <= 1], "weight_decay": 0.0},
         ]
         return torch.optim.AdamW(groups, self.lr, (self.beta1, self.beta2), self.epsilon, fused=True)
 
@@ -96,11 +98,11 @@ class AdamWeightDecay(AdamW):
     epsilon: PositiveNumber = 1e-6
     """Added to the root of the mean of squared gradients."""
 
-    def build(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
-        trained = [each for each in parameters if each.requires_grad]
+    def build(self, parameters: Iterable[NamedParameter]) -> torch.optim.Optimizer:
+        trained = [(name, each) for name, each in parameters if each.requires_grad]
         optimizer = super().build(trained)
         # From a number of steps on at which the correction is 1, and float32 ends to count.
-        for each in trained:
+        for _, each in trained:
             step, moments = torch.tensor(2.0**24, device=each.device), torch.zeros_like(each)
             optimizer.state[each] = {"step": step, "exp_avg": moments, "exp_avg_sq": moments.clone()}
         return optimizer
@@ -114,8 +116,8 @@ class SGD(OptimizerSpec):
     momentum: DecayRate = 0.9
     """Momentum."""
 
-    def build(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
-        chosen = list(parameters)
+    def build(self, parameters: Iterable[NamedParameter]) -> torch.optim.Optimizer:
+        chosen = [each for _, each in parameters]
         fused = not is_sharded(chosen)  # PyTorch has no fused form for sharded parameters
         return torch.optim.SGD(chosen, self.lr, self.momentum, fused=fused)
 
@@ -149,6 +151,24 @@ class WarmupCosineSchedule(ScheduleSpec):
     def label(self) -> str:
         most = f"at most {100 * self.max_warmup_fraction:g}% of steps"
         return f"{self.warmup_epochs:g}-epoch warmup ({most}), cosine decay to 0"
+
+
+@register("linear_end")
+class LinearEndSchedule(ScheduleSpec):
+    """Linear warmup, a constant rate, then a linear end that reaches zero one step after the last."""
+
+    warmup: Annotated[float, Range(low=0, below=1)] = 0.1
+    """Length of the warmup, as a fraction of the steps."""
+    end: Annotated[float, Range(low=0, high=1)] = 0.5
+    """Length of the end, as a fraction of the steps."""
+
+    def factor(self, step: int, *, steps: int, epoch: int) -> float:
+        start = (step + 1) / max(1.0, self.warmup * steps)
+        end = (steps - step) / max(1.0, self.end * steps)
+        return min(1.0, start, end)
+
+    def label(self) -> str:
+        return f"warmup over {100 * self.warmup:g}% of steps, linear end over {100 * self.end:g}%"
 
 
 @register("constant")

@@ -46,7 +46,7 @@ class TrainStep:
         self.task, self.config, self.precision = task, config, config.precision_on(self.device)
         self.accumulate = config.accumulate  # doubled where memory is short
         self.parallel = strategy(task, config.parallel, self.precision)
-        self.optimizer = config.optimizer.build(task.module.parameters())
+        self.optimizer = config.optimizer.build(task.module.named_parameters())
         if config.layer_decay < 1:
             decay_by_layer(self.optimizer, task.module, config.layer_decay)
         self.group_lrs = [group["lr"] for group in self.optimizer.param_groups]

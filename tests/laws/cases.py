@@ -19,10 +19,12 @@ from isopix.codecs.patches import DownsampledColorSpec, FullPatchSpec, GrayThumb
 from isopix.core.registry import Part, kinds_of
 from isopix.core.types import Codes, Grid, Images, Mask
 from isopix.data.dataset import DataConfig
+from isopix.model.blocks.axial import AxialSpec
+from isopix.model.blocks.local import LocalTransformerSpec
 from isopix.model.blocks.mixer import MixerSpec
-from isopix.model.blocks.transformer import AxialSpec, BlockSpec, TransformerSpec
+from isopix.model.blocks.transformer import BlockSpec, TransformerSpec
 from isopix.model.heads import HeadSpec, NoHeadSpec, UpsamplingHeadSpec
-from isopix.model.masking import DropMaskingSpec, MaskTokenMaskingSpec
+from isopix.model.masking import DropMaskingSpec, MaskTokenMaskingSpec, ZeroMaskingSpec
 from isopix.model.mlp import LayerNormSpec, MLPSpec, RMSNormSpec, TwoLayerMLPSpec
 from isopix.model.network import Network
 from isopix.model.positions import NoPositionEmbeddingSpec, PositionEmbeddingSpec
@@ -39,6 +41,7 @@ from tests.laws.covering import covering
 P = TypeVar("P", bound=Part)
 
 TINY_MLP = TwoLayerMLPSpec(expansion=2)
+SQUARED = TwoLayerMLPSpec(expansion=2, activation="relu_squared", bias=False)
 TINY_TRANSFORMER = TransformerSpec(heads=1, attention_bias=True, norm=LayerNormSpec(), mlp=TINY_MLP)
 THIRD, HALF = BernoulliMask(ratio=0.3), BernoulliMask(ratio=0.5)
 # Settings to test a part with, where they are not its defaults.
@@ -52,6 +55,7 @@ VARIANTS: dict[type[Part], list[Part]] = {
     ConvPatchEmbedSpec: [ConvPatchEmbedSpec(channels=4)],
     ResNetPatchEmbedSpec: [ResNetPatchEmbedSpec(stages=(1, 1), channels=4)],
     TransformerSpec: [TINY_TRANSFORMER],
+    LocalTransformerSpec: [LocalTransformerSpec(heads=1, qk_norm_scale=0.12, mlp=SQUARED)],
     AxialSpec: [AxialSpec(heads=2)],
     MixerSpec: [MixerSpec(), MixerSpec(units=9, mlp=TINY_MLP, norm=RMSNormSpec())],
     UpsamplingHeadSpec: [UpsamplingHeadSpec(channels=8), UpsamplingHeadSpec(channels=8, norm=False)],
@@ -87,7 +91,7 @@ def pixel_choices() -> dict[str, list[Any]]:
         "codec": codecs(patches=False),
         "positions": variants(PositionEmbeddingSpec),
         "data": [DataConfig(rows=6, cols=6), DataConfig(rows=4, cols=7)],
-        "init": ["keras", "openai"],
+        "init": ["keras", "openai", "zero_residual"],
     }
 
 
@@ -135,10 +139,17 @@ def fits(parts: dict[str, Any]) -> bool:
     objective, block, codec, head = (parts.get(name) for name in ("objective", "block", "codec", "head"))
     prefixed = parts.get("class_token", False)
     subsets = prefixed or objective.corruption.drops_tokens
+    rotates = "positions" in parts and parts["positions"].rotates
     return (
         not (prefixed and objective.causal)
         and not (subsets and not block.accepts_subsets)
         and not (objective.causal and isinstance(block, AxialSpec))
+        and not (
+            parts.get("init") == "zero_residual"
+            and isinstance(objective.corruption, ZeroMaskingSpec)
+            and (rotates or isinstance(parts.get("positions"), NoPositionEmbeddingSpec))
+        )
+        and not (rotates and (subsets or not isinstance(block, TransformerSpec | AxialSpec)))
         and not (isinstance(head, UpsamplingHeadSpec) and isinstance(codec, MeanColorSpec | FullPatchSpec))
         and not (
             head is not None and not head.categorical and (objective.label_smoothing or unordered(codec))

@@ -35,7 +35,10 @@ block.norm=rms_norm: epsilon=0.1
 block.norm=layer_norm: epsilon=0.1
 block.mlp=mlp: expansion=2 activation=gelu_tanh bias=true
 block=transformer: norm=layer_norm heads=2 attention_bias=true qkv_bias=true dropout=0.5 attention_dropout=0.5
-block=transformer: mlp.expansion=2
+block=transformer: mlp.expansion=2 qk_norm_scale=0.12
+block=local_transformer: norm=layer_norm heads=2 attention_bias=true qkv_bias=true dropout=0.5
+block=local_transformer: attention_dropout=0.5 mlp.expansion=2 qk_norm_scale=0.12
+positions=rotary block=transformer block.heads=2: base=10.0
 block=axial objective=masked: norm=rms_norm heads=2 attention_bias=false mlp.expansion=2
 block=convolution: norm=rms_norm
 block=mixer: norm=rms_norm units=9 mlp.expansion=2
@@ -64,6 +67,8 @@ optimizer=adam: lr=0.1 beta1=0.5 beta2=0.5 epsilon=0.1
 optimizer=adamw: lr=0.1 beta1=0.5 beta2=0.5 epsilon=0.1 weight_decay=9.0
 optimizer=adam_weight_decay: lr=0.1 beta1=0.5 beta2=0.5 epsilon=0.1 weight_decay=9.0
 optimizer=sgd: lr=0.1 momentum=0.5
+optimizer=muon: lr=0.1 momentum=0.5 adam_lr=0.1 beta1=0.5 beta2=0.5
+schedule=linear_end: warmup=0.9 end=1.0
 schedule=warmup_cosine schedule.max_warmup_fraction=0.9: warmup_epochs=0.0 max_warmup_fraction=0.0
 """
 PATCHES = """

@@ -92,7 +92,8 @@ def permuted(recipe: Recipe) -> tuple[Tensor, Tensor]:
 def position_blind(recipes: list[Recipe]) -> list[Recipe]:
     """Those with attention and a free vector for each position; other blocks tell positions apart."""
     attentive = [recipe for recipe in recipes if recipe in cases.transformers()]
-    return [each for each in attentive if each.model.positions.kind != "factorized"]
+    free = [each for each in attentive if each.model.positions.kind not in ("factorized", "rotary")]
+    return [each for each in free if each.model.block.kind != "local_transformer"]
 
 
 @pytest.mark.parametrize(

@@ -142,6 +142,15 @@ def test_two_ranks_train_what_one_does_and_each_resumes_the_other(alone: Path, t
     assert [each.name for each in Path(out).parent.iterdir()] == ["run"]
 
 
+@pytest.mark.slow
+def test_muon_updates_sharded_matrices_as_whole_ones(tmp_path: Path) -> None:
+    """Up to the roundings of bf16, in which matrices become orthogonal."""
+    words = ("pretrain", *SETTINGS, "optimizer=muon", "checkpoint_every=12", "parallel=fsdp")
+    for count in ("1", "2"):
+        assert run(*words, "--devices", count, "--out", str(tmp_path / count)).code == 0
+    assert losses(tmp_path / "2") == pytest.approx(losses(tmp_path / "1"), abs=2e-4)
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [

@@ -1,4 +1,4 @@
-"""Blocks: their base classes; the transformer, attention and an MLP; axial, along rows, then columns."""
+"""Blocks: their base classes, and the transformer, attention and an MLP."""
 
 import abc
 import math
@@ -7,16 +7,16 @@ from dataclasses import field
 from typing import TYPE_CHECKING, ClassVar
 
 import torch
-from einops import rearrange
 from torch import nn
 from torch.nn import functional as F
 
-from isopix.core.choices import Dropout, Size
+from isopix.core.choices import Dropout, PositiveNumber, Size
 from isopix.core.registry import register
 from isopix.core.types import Grid, PositionIndices, SelectedTokens, Tokens
 from isopix.model.attention import Attention, AttentionAxis, AttentionCache, AttentionWeights, Buffer, KVCache
-from isopix.model.init import Glorot, InitScheme, InitTable, ModelPart, Normal, Uniform
-from isopix.model.mlp import LayerNormSpec, MLPSpec, Norm, NormSpec, RMSNormSpec, TwoLayerMLPSpec
+from isopix.model.init import ROOT, Glorot, InitScheme, InitTable, ModelPart, Normal, Uniform, Zeros
+from isopix.model.mlp import MLPSpec, Norm, NormSpec, RMSNormSpec, TwoLayerMLPSpec
+from isopix.model.positions import PositionEmbeddingSpec
 
 
 class Block(nn.Module, abc.ABC):
@@ -51,6 +51,11 @@ class Block(nn.Module, abc.ABC):
         """Drop the residual branches of random images in training. Raises ValueError if it cannot."""
         if rate:
             raise ValueError(f"drop_path is not possible with {type(self).__name__}")
+
+    def set_rotation(self, positions: PositionEmbeddingSpec, grid: Grid) -> None:
+        """Rotate queries and keys by `positions.rotation`. Raises ValueError for a block without queries."""
+        name = type(self).__name__
+        raise ValueError(f"positions={positions.kind} rotates queries and keys, which {name} does not have")
 
     def attention_axes(self, grid: Grid) -> list[AttentionAxis]:
         """Return what each of its attentions covers, in order."""
@@ -111,6 +116,10 @@ class TransformerSpec(BlockSpec):
     """Dropout of the outputs of both residual branches."""
     attention_dropout: Dropout = 0.0
     """Dropout of attention weights."""
+    qk_norm_scale: PositiveNumber | None = None
+    """RMS norm of queries and keys, with this scale of their products instead of 1 / sqrt(width / heads);
+    null: none.
+    """
     norm: NormSpec = field(default_factory=RMSNormSpec)
     """Norm before both branches, and of the backbone's output."""
     mlp: MLPSpec = field(default_factory=lambda: TwoLayerMLPSpec(activation="quick_gelu", bias=False))
@@ -155,7 +164,13 @@ class TransformerBlock(Block):
         super().__init__()
         self.norm1 = spec.norm.build(width)
         self.attention = Attention(
-            width, spec.heads, causal, spec.attention_bias, spec.qkv_bias, spec.attention_dropout
+            width,
+            spec.heads,
+            causal,
+            spec.attention_bias,
+            spec.qkv_bias,
+            spec.attention_dropout,
+            spec.qk_norm_scale,
         )
         self.norm2 = spec.norm.build(width)
         self.mlp = spec.mlp.build(width)
@@ -167,6 +182,10 @@ class TransformerBlock(Block):
 
     def set_drop_path(self, rate: float) -> None:
         self.dropout.drop_path = rate
+
+    def set_rotation(self, positions: PositionEmbeddingSpec, grid: Grid) -> None:
+        attention = self.attention
+        attention.rotation = positions.rotation(grid, attention.out.in_features // attention.heads)
 
     @property
     def supports_forward_at(self) -> bool:
@@ -195,9 +214,10 @@ class TransformerBlock(Block):
 def attention_init(scheme: InitScheme, heads: int) -> InitTable:
     """Return how the matrices of an attention start that its block keeps as `attention`."""
     if scheme == "openai":
-        qkv = Normal(lambda width, depth: 1 / math.sqrt(width))
         out = Normal(lambda width, depth: 1 / math.sqrt(width * depth))
-        return {"attention.qkv": qkv, "attention.out": out}
+        return {"attention.qkv": ROOT, "attention.out": out}
+    if scheme == "zero_residual":
+        return {"attention.qkv": ROOT, "attention.out": Zeros()}
     if scheme == "keras_mha":
         # Kernels [D heads size] and [heads size D], of which Keras takes all but the last two axes for taps.
         qkv_limit = Uniform(lambda width, depth: math.sqrt(6 / width / (heads + width / heads)))
@@ -208,74 +228,3 @@ def attention_init(scheme: InitScheme, heads: int) -> InitTable:
     # Query, key and value are a matrix each: Glorot's limit is that of [D D].
     qkv_glorot = Uniform(lambda width, depth: math.sqrt(3 / width))
     return {"attention.qkv": qkv_glorot, "attention.out": Glorot()}
-
-
-@register("axial")
-class AxialSpec(BlockSpec):
-    """Attention along each row and an MLP, then along each column and an MLP (ViT, appendix D.6)."""
-
-    heads: Size = 8
-    """Number of attention heads; must divide the width."""
-    attention_bias: bool = True
-    """Whether the attention matrices have biases."""
-    norm: NormSpec = field(default_factory=LayerNormSpec)
-    """Norm before each branch, and of the backbone's output."""
-    mlp: MLPSpec = field(default_factory=TwoLayerMLPSpec)
-    """The MLP after each attention."""
-
-    def label(self) -> str:
-        return self._half().label().replace("transformer", "axial attention", 1)
-
-    def build(self, grid: Grid, width: int, causal: bool) -> "AxialBlock":
-        if causal:
-            raise ValueError("an axial block has no causal form; use block=transformer")
-        half = self._half()
-        return AxialBlock(grid, half.build(grid, width, False), half.build(grid, width, False))
-
-    def flops(self, grid: Grid, width: int, causal: bool) -> int:
-        row, col = Grid(1, grid.cols), Grid(grid.rows, 1)
-        half = self._half()
-        return grid.rows * half.flops(row, width, False) + grid.cols * half.flops(col, width, False)
-
-    def init(self, scheme: InitScheme) -> InitTable:
-        return attention_init(scheme, self.heads)
-
-    def _half(self) -> TransformerSpec:
-        return TransformerSpec(
-            heads=self.heads, attention_bias=self.attention_bias, norm=self.norm, mlp=self.mlp
-        )
-
-
-class AxialBlock(Block):
-    has_attention_weights: ClassVar[bool] = True
-
-    def __init__(self, grid: Grid, rows: TransformerBlock, cols: TransformerBlock):
-        super().__init__()
-        self.grid, self.rows, self.cols = grid, rows, cols
-
-    @property
-    def first_norm(self) -> Norm:
-        return self.rows.norm1
-
-    def forward(self, tokens: Tokens) -> Tokens:
-        height, width = self.grid
-        tokens = self.rows(rearrange(tokens, "b (h w) d -> (b h) w d", h=height))
-        tokens = self.cols(rearrange(tokens, "(b h) w d -> (b w) h d", h=height))
-        return rearrange(tokens, "(b w) h d -> b (h w) d", w=width)
-
-    def attention_axes(self, grid: Grid) -> list[AttentionAxis]:
-        return [AttentionAxis(Grid(1, grid.cols), "rows"), AttentionAxis(Grid(grid.rows, 1), "columns")]
-
-    def attention_weights(self, tokens: Tokens) -> Iterator[AttentionWeights]:
-        """Yield those of rows, then of columns, as weights of all positions, 0 beyond the row or column."""
-        height, width = self.grid
-        rows = rearrange(tokens, "b (h w) d -> (b h) w d", h=height)
-        for weights in self.rows.attention_weights(rows):
-            own = rearrange(weights, "(b h) a w v -> b a h w v", h=height)
-            full = torch.einsum("bahwv,hg->bahwgv", own, torch.eye(height).to(own))
-            yield rearrange(full, "b a h w g v -> b a (h w) (g v)")
-        cols = rearrange(self.rows(rows), "(b h) w d -> (b w) h d", h=height)
-        for weights in self.cols.attention_weights(cols):
-            own = rearrange(weights, "(b w) a h g -> b a h w g", w=width)
-            full = torch.einsum("bahwg,wv->bahwgv", own, torch.eye(width).to(own))
-            yield rearrange(full, "b a h w g v -> b a (h w) (g v)")

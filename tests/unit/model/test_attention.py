@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from isopix.core.random import generator
 from isopix.core.types import Grid, Mask
 from isopix.model.attention import Attention, AttentionCache
-from isopix.model.blocks.transformer import AxialSpec
+from isopix.model.blocks.axial import AxialSpec
 from isopix.model.masking import DropMaskingSpec
 from isopix.model.network import Network
 from isopix.objectives.masks import BernoulliMask, BlockMask, MaskSpec
@@ -40,6 +40,15 @@ def test_weights_times_values_are_the_output(causal: bool) -> None:
     torch.testing.assert_close(attention(tokens), expected)
     torch.testing.assert_close(weights.sum(-1), torch.ones(2, 3, 7, dtype=torch.float64))
     assert bool((weights.triu(1) == 0).all()) == causal
+
+
+def test_normed_queries_and_keys_have_products_of_the_given_scale() -> None:
+    attention, tokens = drawn(causal=False)
+    attention.qk_norm_scale = 0.5
+    q, k = (tokens @ attention.qkv.weight[:24].T + attention.qkv.bias[:24]).unflatten(-1, (2, 3, 4)).unbind(2)
+    q, k = (each / each.square().mean(-1, keepdim=True).sqrt() for each in (q, k))
+    expected = (torch.einsum("bnhe,bmhe->bhnm", q, k) * 0.5).softmax(-1)
+    torch.testing.assert_close(attention.weights(tokens), expected)
 
 
 @pytest.mark.parametrize(("amx", "compiling"), [(True, False), (False, False), (False, True)])

@@ -1,5 +1,6 @@
 """Fixed position embeddings against their formula, their interpolation, and pools over positions."""
 
+import cmath
 import math
 from typing import get_args
 
@@ -15,6 +16,7 @@ from isopix.core.types import Grid
 from isopix.model.positions import (
     FactorizedPositionEmbedding,
     Pool,
+    RotaryPositionEmbeddingSpec,
     SinCosPositionEmbeddingSpec,
     interpolate_pos_embed,
     pool_tokens,
@@ -43,6 +45,24 @@ def test_each_sine_and_cosine_is_that_of_the_formula_saved_and_not_trained() -> 
     module = SinCosPositionEmbeddingSpec().build(grid, width)
     assert (list(module.state_dict()), list(module.parameters())) == (["table"], [])
     assert torch.equal(module(torch.zeros(1, 15, width))[0], table)
+
+
+def test_rotary_multiplies_complex_numbers_by_those_of_row_and_column() -> None:
+    """Channels k and k + size / 2 are real and imaginary part; rows turn the first half of them."""
+    grid, size, base = Grid(3, 5), 8, 100.0
+    heads = torch.randn(2, 3, 15, size, generator=generator(0, "heads"))
+    rotation = RotaryPositionEmbeddingSpec(base=base).rotation(grid, size)
+    expected = torch.complex(heads[..., :4], heads[..., 4:])
+    for position in range(15):
+        row, col = divmod(position, 5)
+        for k, angle in enumerate([row, row / base**0.5, col, col / base**0.5]):
+            expected[:, :, position, k] *= cmath.exp(1j * angle)
+    expected = torch.cat([expected.real, expected.imag], -1)
+    torch.testing.assert_close(rotation(heads, slice(None)), expected)
+    torch.testing.assert_close(
+        rotation(heads[:, :, :2], slice(7, 9)), rotation(heads[:, :, :2].clone(), torch.tensor([[7, 8]] * 2))
+    )
+    assert dict(rotation.state_dict()) == {}
 
 
 @pytest.mark.parametrize(("old", "new"), [(Grid(4, 4), Grid(7, 7)), (Grid(3, 5), Grid(6, 4))])

@@ -11,7 +11,8 @@ from torch import nn
 from isopix.core.random import generator
 from isopix.objectives.base import TrainingBatch
 from isopix.storage import checkpoint
-from isopix.train.config import SGD, AdamWeightDecay, OptimizerSpec, TrainConfig
+from isopix.train.config import SGD, AdamWeightDecay, LinearEndSchedule, OptimizerSpec, TrainConfig
+from isopix.train.muon import Muon
 from isopix.train.tasks import PretrainTask
 from isopix.train.train_step import TrainStep
 from tests.laws import cases
@@ -85,7 +86,7 @@ class Built(OptimizerSpec):
     cls: Any = Momentum
 
     def build(self, parameters) -> torch.optim.Optimizer:
-        return self.cls(parameters, self.lr)
+        return self.cls([each for _, each in parameters], self.lr)
 
 
 PLAIN = [Momentum, torch.optim.SGD, torch.optim.RMSprop, torch.optim.Adagrad, torch.optim.NAdam]
@@ -135,10 +136,9 @@ def test_the_average_of_the_weights_is_that_of_the_formula_and_is_exchanged_for_
         TrainConfig(ema=0.2, parallel="fsdp").check_ranks(2)
 
 
-@pytest.mark.parametrize("cls", PLAIN)
-def test_a_resumed_optimizer_goes_on_as_one_that_was_not_stopped(cls: type, tmp_path: Path) -> None:
+@pytest.mark.parametrize("spec", [*(Built(lr=0.001, cls=cls) for cls in PLAIN), Muon()], ids=str)
+def test_a_resumed_optimizer_goes_on_as_one_that_was_not_stopped(spec: OptimizerSpec, tmp_path: Path) -> None:
     """Also one with state of some parameters only, and with numbers among it; through the file itself."""
-    spec = Built(lr=0.001, cls=cls)
     whole, start, end = (make_step(optimizer=spec) for _ in range(3))
     for step in (1, 2):
         start(batch(start, step), step=step, lr_factor=1.0)
@@ -155,7 +155,7 @@ def test_a_resumed_optimizer_goes_on_as_one_that_was_not_stopped(cls: type, tmp_
     assert all(torch.equal(value, weights(whole)[name]) for name, value in weights(end).items())
     counts = [[each.get("count") for each in one.optimizer.state.values()] for one in (whole, end)]
     assert counts[0] == counts[1]
-    assert cls is not Momentum or set(counts[0]) == {4}
+    assert spec != Built(lr=0.001) or set(counts[0]) == {4}
 
 
 def test_state_that_a_fused_optimizer_would_read_or_write_beyond_is_refused() -> None:
@@ -186,7 +186,8 @@ def test_adam_weight_decay_is_berts() -> None:
     layer = nn.Linear(3, 2)
     frozen = nn.Parameter(torch.ones(2), requires_grad=False)
     weight, mean, square = layer.weight.detach().clone().double(), 0.0, 0.0
-    optimizer = AdamWeightDecay(lr=0.1, weight_decay=0.01).build([*layer.parameters(), frozen])
+    named = [*layer.named_parameters(), ("frozen", frozen)]
+    optimizer = AdamWeightDecay(lr=0.1, weight_decay=0.01).build(named)
     for step in range(1, 6):
         gradient = torch.linspace(-1, 1, 6).view(2, 3) * step
         layer.weight.grad = gradient.clone()
@@ -195,3 +196,28 @@ def test_adam_weight_decay_is_berts() -> None:
         weight -= 0.1 * (mean / (square.sqrt() + 1e-6) + 0.01 * weight)
     torch.testing.assert_close(layer.weight.detach().double(), weight, rtol=1e-5, atol=1e-6)
     assert frozen not in optimizer.state
+
+
+def test_muon_updates_the_matrices_of_blocks_and_adam_the_rest() -> None:
+    """As PyTorch's two optimizers do one after the other, each with a rate of its own, also by layer."""
+    one, other = make_step(optimizer=Muon()), make_step()
+    matrices, rest = [], []
+    for name, each in other.task.module.named_parameters():
+        (matrices if "blocks" in name and name.endswith("weight") and each.ndim == 2 else rest).append(each)
+    peers = torch.optim.Muon(matrices, 0.02, 0.0, 0.95), torch.optim.Adam(rest, 0.003, (0.9, 0.95))
+    for step in (1, 2, 3):
+        one(batch(one, step), step=step, lr_factor=0.5)
+        other.task.losses(batch(other, step))["loss_nats"].backward()
+        for peer, lr in zip(peers, (0.01, 0.0015), strict=True):
+            peer.param_groups[0]["lr"] = lr
+            peer.step()
+            peer.zero_grad()
+    for name, each in other.task.module.named_parameters():
+        torch.testing.assert_close(weights(one)[name], each.detach(), rtol=1e-4, atol=1e-5)
+
+
+def test_a_linear_end_begins_where_it_says() -> None:
+    """Of 20 steps, 2 of warmup and 10 of the end, which reaches zero one step after the last."""
+    schedule = LinearEndSchedule(warmup=0.1, end=0.5)
+    factors = [schedule.factor(step, steps=20, epoch=1) for step in range(20)]
+    assert factors == pytest.approx([0.5, *[1.0] * 10, *(each / 10 for each in range(9, 0, -1))])

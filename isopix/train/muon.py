@@ -1,0 +1,60 @@
+"""Muon for the matrices of blocks, Adam for all other parameters."""
+
+from collections.abc import Callable, Iterable
+
+import torch
+from torch import nn
+
+from isopix.core.choices import PositiveNumber
+from isopix.core.registry import register
+from isopix.train.config import Adam, DecayRate, NamedParameter, OptimizerSpec
+
+
+@register("muon")
+class Muon(OptimizerSpec):
+    """Updates of orthogonal matrices (Jordan et al. 2024) for the matrices of blocks, as PyTorch's Muon
+    without weight decay; Adam for embeddings, the head, norms, biases and other parameters.
+    """
+
+    lr: PositiveNumber = 0.02
+    """Peak learning rate of the matrices of blocks; of [out in], times sqrt(max(1, out / in))."""
+    momentum: DecayRate = 0.95
+    """Decay rate of the mean of gradients, with Nesterov's step."""
+    adam_lr: PositiveNumber = 0.003
+    """Peak learning rate of all other parameters."""
+    beta1: DecayRate = 0.9
+    """Adam's decay rate of the mean of gradients."""
+    beta2: DecayRate = 0.95
+    """Adam's decay rate of the mean of squared gradients."""
+
+    def build(self, parameters: Iterable[NamedParameter]) -> "MuonWithAdam":
+        return MuonWithAdam(self, list(parameters))
+
+    def for_finetuning(self, lr: float) -> Adam:
+        """Return Adam: a class head is no matrix of a block, and few steps follow."""
+        return Adam(lr=lr)
+
+    def label(self) -> str:
+        return f"Muon, lr {self.lr:g}, momentum {self.momentum:g}, and Adam, lr {self.adam_lr:g}"
+
+
+class MuonWithAdam(torch.optim.Optimizer):
+    """Two optimizers as one: their groups in one list, their state by parameter in one dict."""
+
+    def __init__(self, spec: Muon, parameters: list[NamedParameter]):
+        matrices, others = list[nn.Parameter](), list[nn.Parameter]()
+        for name, each in parameters:
+            (matrices if ".blocks." in name and each.ndim == 2 else others).append(each)
+        betas = spec.beta1, spec.beta2
+        self.adam = torch.optim.Adam(others, spec.adam_lr, betas, fused=True)
+        self.muon = torch.optim.Muon([{"params": matrices}], spec.lr, 0.0, spec.momentum)  # may be none
+        super().__init__(others, {})
+        self.param_groups[:] = [*self.adam.param_groups, *self.muon.param_groups]
+        self.adam.state = self.muon.state = self.state
+
+    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
+        """Update all parameters, each at the rate of its group."""
+        assert closure is None, "gradients are there"
+        for part, own in ((self.adam, "betas"), (self.muon, "momentum")):
+            part.param_groups = [group for group in self.param_groups if own in group]
+            part.step()
