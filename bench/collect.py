@@ -13,12 +13,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from cells import RESULTS
 from commands import test_metrics, training_totals
 
 from isopix.storage import log
 from isopix.storage.atomic import read_json, write_json
 
-RESULTS = Path(__file__).parent / "results"
 ENVIRONMENT = ("device", "threads", "torch", "python", "isopix")
 PLACES = ("folder", "command")
 

@@ -10,7 +10,6 @@ over the same files that decodes them with Pillow and makes the same kind of cro
 without libjpeg's reduced decoding. All run in this process, in turn.
 """
 
-import argparse
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -62,9 +61,6 @@ class Files(Dataset[Tensor]):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--repeats", type=int, default=5)
-    given = parser.parse_args()
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as cache:
         folder = make_files(Path(cache) / "photographs")
@@ -79,7 +75,7 @@ def main() -> None:
             "center crops": Work(call=batches(data, NoAugmentation()), items=BATCH * STEPS),
         }
         peer = {name: Work(call=loader(files, draft), items=BATCH * STEPS) for name, draft in DRAFTS.items()}
-        watch = Stopwatch(torch.device("cpu"), repeats=given.repeats)
+        watch = Stopwatch(torch.device("cpu"))
         timed = watch.alternate({"isopix": own, f"torch {torch.__version__} DataLoader": peer})
     rates = {
         side: {name: spread([1 / each for each in times.seconds]) for name, times in found.items()}

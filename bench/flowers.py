@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from cells import RESULTS
 from commands import environment, pretraining_results, run_benchmark, run_once, spread, test_metrics, train
 
-ROOT = Path(__file__).parents[1]
-RESULT = ROOT / "bench" / "results" / "flowers5.json"
+RESULT = RESULTS / "flowers5.json"
 MODEL = "igpt.tiny-cifar10"
 STEPS = "steps=200"
 

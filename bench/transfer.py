@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from cells import RESULTS
 from commands import (
     SEEDS,
     environment,
@@ -26,7 +27,7 @@ from commands import (
     train,
 )
 
-RESULT = Path(__file__).parent / "results" / "transfer-cifar10.json"
+RESULT = RESULTS / "transfer-cifar10.json"
 SIZE = ("data.rows=16", "data.cols=16", "evaluate_images=1000")
 GPT = (*SIZE, "steps=1500", "evaluate_every=500")
 CONV = (*SIZE, "width=64", "data.limit=null", "steps=1500", "evaluate_every=500")
