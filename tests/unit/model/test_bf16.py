@@ -95,15 +95,17 @@ def test_few_weights_are_kept_for_the_backward_pass(
         (True, True, True, False, 0.0, True),
         (True, True, True, False, 0.5, False),
         (False, True, True, True, 0.0, False),
+        (None, True, True, False, 0.0, True),
+        (None, True, False, True, 0.0, False),
         (True, False, True, True, 0.0, False),
         (True, True, False, False, 0.0, False),
         (True, True, False, True, 0.0, True),
         (True, False, False, True, 0.0, False),
     ],
 )
-def test_blocks_are_for_training_and_features_in_bf16_without_amx(
+def test_blocks_are_for_training_and_features_in_bf16_without_amx_or_for_few_queries(
     monkeypatch: pytest.MonkeyPatch,
-    lacks: bool,
+    lacks: bool | None,
     bf16: bool,
     train: bool,
     rounds: bool,
@@ -111,7 +113,9 @@ def test_blocks_are_for_training_and_features_in_bf16_without_amx(
     used: bool,
 ) -> None:
     calls = []
-    monkeypatch.setattr(attention, "lacks_matrix_units", lambda: lacks)
+    """Few queries with AMX are the case of None."""
+    monkeypatch.setattr(attention, "lacks_matrix_units", lambda: bool(lacks))
+    monkeypatch.setattr(attention, "FEW_QUERIES", 9 if lacks is None else 8)
     monkeypatch.setattr(
         attention, "attend_in_blocks", lambda q, k, v, causal: calls.append(causal) or torch.zeros_like(q)
     )
