@@ -15,6 +15,7 @@ from torch.nn import functional as F
 from isopix.core.device import has_matrix_units, lacks_matrix_units
 from isopix.core.types import Grid, PositionIndices, SelectedTokens, Tokens
 from isopix.model.blockwise_attention import attend_in_blocks
+from isopix.model.mlp import RMSNorm
 from isopix.model.positions import Heads, Rotation
 
 Rows = Float[Tensor, "B *heads _ size"]  # positions stand second to last
@@ -102,6 +103,7 @@ class AttentionCache(KVCache):
 
 
 FEW_QUERIES = 512  # up to which a CPU with AMX trains faster in blocks
+QK_EPSILON = 1e-6  # added to the mean square of queries and keys
 EVERY = slice(None)  # of the positions
 Scores = Float[Tensor, "B heads _ _"]  # row: query; column: key
 AttentionWeights = Float[Tensor, "B heads N N"]  # row: query; column: key; a row sums to 1
@@ -137,6 +139,7 @@ class Attention(nn.Module):
             raise ValueError(f"width {width} is not a multiple of heads {heads}")
         self.heads, self.causal, self.dropout = heads, causal, dropout
         self.qk_norm_scale = qk_norm_scale
+        self.qk_norm = RMSNorm(width // heads, eps=QK_EPSILON, elementwise_affine=False)
         self.rotation: Rotation | None = None
         self.qkv = nn.Linear(width, 3 * width, bias=bias if qkv_bias is None else qkv_bias)
         self.out = nn.Linear(width, width, bias=bias)
@@ -151,7 +154,7 @@ class Attention(nn.Module):
         q = F.linear(queries, weight[:width], None if bias is None else bias[:width])
         k, v = F.linear(tokens, weight[width:], None if bias is None else bias[width:]).chunk(2, -1)
         q, k, v = (rearrange(part, "b n (h e) -> b h n e", h=self.heads) for part in (q, k, v))
-        q, k = self._queries(q, positions), self._keys(k)
+        q, k = self._scaled(self._normed(q, positions)), self._normed(k)
         return self._merge(_attend(q, k, v, causal=False, dropout=self._dropout()))
 
     def weights(self, tokens: Tokens) -> AttentionWeights:
@@ -166,17 +169,12 @@ class Attention(nn.Module):
 
     def forward_cached(self, tokens: Tokens, cache: AttentionCache) -> Tokens:
         """Return `forward` at the next positions: first a run of any length, then single ones."""
-        batch, length, width = tokens.shape
-        begin = cache.num_positions
-        positions, first = slice(begin, begin + length), begin == 0
-        if not first and length != 1:
+        begin, length = cache.num_positions, tokens.shape[1]
+        if begin and length != 1:
             raise ValueError(f"after the first call positions come one at a time, not {length}")
-        # Views, since einops takes longer than the work for a single position.
-        heads = self.qkv(tokens).view(batch, length, 3, self.heads, width // self.heads)
-        q, k, v = heads.permute(2, 0, 3, 1, 4).unbind()
-        q, k = self._queries(q, positions), self._keys(k, positions)
+        q, k, v = self._project(tokens, slice(begin, begin + length))
         k, v = cache.first.extend(k), cache.second.extend(v)
-        if first:
+        if begin == 0:
             attended = F.scaled_dot_product_attention(q.to(k.dtype), k, v, is_causal=True)
         elif cache.shared is None:
             attended = _attend_from_one(q, k, v)
@@ -184,18 +182,22 @@ class Attention(nn.Module):
             attended = _attend_shared(q, cache.shared, k, v)
         return self.out(attended.transpose(1, 2).reshape(tokens.shape).to(tokens.dtype))
 
-    def _project(self, tokens: Tokens) -> tuple[Heads, Heads, Heads]:
-        q, k, v = rearrange(self.qkv(tokens), "b n (three h e) -> three b h n e", three=3, h=self.heads)
-        return self._queries(q), self._keys(k), v
+    def _project(self, tokens: Tokens, positions: slice = EVERY) -> tuple[Heads, Heads, Heads]:
+        batch, length, width = tokens.shape
+        # Views, since einops takes longer than the work for a single position.
+        rows = self.qkv(tokens).view(batch, length, 3, self.heads, width // self.heads)
+        heads = rows.permute(2, 0, 3, 1, 4)
+        q, k = self._normed(heads[:2], positions)
+        return self._scaled(q), k, heads[2]
 
-    def _queries(self, q: Heads, positions: slice | PositionIndices = EVERY) -> Heads:
-        if self.qk_norm_scale is not None:  # divided by sqrt(e) later
-            q = F.rms_norm(q, q.shape[-1:]) * (self.qk_norm_scale * math.sqrt(q.shape[-1]))
-        return q if self.rotation is None else self.rotation(q, positions)
+    def _normed(self, heads: Heads, positions: slice | PositionIndices = EVERY) -> Heads:
+        """Return queries, keys or both, normalized and rotated if they are to be."""
+        if self.qk_norm_scale is not None:
+            heads = self.qk_norm(heads)
+        return heads if self.rotation is None else self.rotation(heads, positions)
 
-    def _keys(self, k: Heads, positions: slice = EVERY) -> Heads:
-        k = k if self.qk_norm_scale is None else F.rms_norm(k, k.shape[-1:])
-        return k if self.rotation is None else self.rotation(k, positions)
+    def _scaled(self, q: Heads) -> Heads:
+        return q if self.qk_norm_scale is None else q * (self.qk_norm_scale * math.sqrt(q.shape[-1]))
 
     def _dropout(self) -> float:
         return self.dropout if self.training else 0.0

@@ -57,20 +57,23 @@ class RMSNorm(nn.RMSNorm):
 
 class _RMSNorm(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Rows, gain: Tensor, epsilon: float) -> Rows:
+    def forward(ctx: Any, x: Rows, gain: Tensor | None, epsilon: float) -> Rows:
         rows = x.to(torch.promote_types(x.dtype, torch.float32))
         scale = rows.square().mean(-1, keepdim=True).add_(epsilon).rsqrt_()
         normed = rows * scale
         ctx.save_for_backward(normed, scale, gain)
-        return (normed * gain).to(x.dtype)
+        return (normed if gain is None else normed * gain).to(x.dtype)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Rows) -> tuple[Rows, Tensor, None]:
+    def backward(ctx: Any, gradient: Rows) -> tuple[Rows, Tensor | None, None]:
         normed, scale, gain = ctx.saved_tensors
-        products = gradient * normed
-        along = (products @ gain.to(products.dtype) / len(gain))[..., None]
+        products, dtype = gradient * normed, gradient.dtype
+        if gain is None:
+            of_rows = (gradient - normed * products.mean(-1, keepdim=True)).mul_(scale)
+            return of_rows.to(dtype), None, None
+        along = (products * gain).mean(-1, keepdim=True)
         of_rows = (gradient * gain).sub_(normed * along).mul_(scale)
-        return of_rows.to(gradient.dtype), products.flatten(0, -2).sum(0).to(gain.dtype), None
+        return of_rows.to(dtype), products.flatten(0, -2).sum(0).to(gain.dtype), None
 
 
 @register("layer_norm", "LayerNorm")

@@ -15,7 +15,7 @@ from isopix.core.registry import register
 from isopix.core.types import Grid, PositionIndices, Tokens
 from isopix.model.init import EMBEDDING, Draw, InitScheme, InitTable, ModelPart, Normal
 
-Heads = Float[Tensor, "B heads _ size"]
+Heads = Float[Tensor, "*B heads _ size"]
 PositionTable = Float[Tensor, "_ D"]  # a row for each position
 Interpolation = Literal["bilinear", "bicubic"]
 SINCOS_BASE = 10_000.0  # the longest wavelength is 2 pi times as many positions

@@ -1,7 +1,7 @@
 """Convolutions: a block of two 3x3 convolutions over the grid, and layers over the pixels of one patch."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import field
 from typing import ClassVar
 
@@ -86,20 +86,14 @@ class GridConv(nn.Module):
 
     def forward_cached(self, tokens: Tokens, buffer: Buffer) -> Tokens:
         begin = buffer.count
-        near = tokens_at_taps(buffer.extend(tokens), begin, self.grid, CAUSAL_TAPS)
-        return torch.einsum("bnti,oit->bno", near, self.weight) + self.bias
-
-
-def tokens_at_taps(
-    past: Tokens, begin: int, grid: Grid, taps: Sequence[tuple[int, int]]
-) -> Float[Tensor, "B _ taps D"]:
-    """Return the tokens at the taps, (row, column) offsets, of positions from `begin` on; 0 outside."""
-    position = torch.arange(begin, past.shape[1], device=past.device)[:, None]
-    down, right = torch.tensor(taps, device=past.device).unbind(1)
-    row, col = position // grid.cols + down, position % grid.cols + right
-    inside = (row >= 0) & (col >= 0) & (col < grid.cols)
-    index = (row * grid.cols + col).clamp(min=0)
-    return past[:, index].masked_fill(~inside[..., None], 0.0)
+        past = buffer.extend(tokens)
+        position = torch.arange(begin, buffer.count, device=tokens.device)[:, None]
+        down, right = torch.tensor(CAUSAL_TAPS, device=tokens.device).unbind(1)
+        row, col = position // self.grid.cols + down, position % self.grid.cols + right
+        inside = (row >= 0) & (col >= 0) & (col < self.grid.cols)
+        index = (row * self.grid.cols + col).clamp(min=0)
+        neighbors = past[:, index].masked_fill(~inside[..., None], 0.0)
+        return torch.einsum("bnti,oit->bno", neighbors, self.weight) + self.bias
 
 
 Pixels = Float[Tensor, "patches _ _ _"]

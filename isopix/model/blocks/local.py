@@ -5,13 +5,12 @@ from typing import ClassVar
 
 import torch
 from einops import rearrange
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from isopix.core.registry import register
 from isopix.core.types import Grid, Tokens
-from isopix.model.attention import AttentionCache, AttentionWeights, Buffer, KVCache
-from isopix.model.blocks.convolution import tokens_at_taps
+from isopix.model.attention import AttentionCache, AttentionWeights, KVCache
 from isopix.model.blocks.transformer import TransformerBlock, TransformerSpec
 from isopix.model.init import InitScheme, InitTable, Zeros
 
@@ -66,23 +65,22 @@ class LocalTransformerBlock(TransformerBlock):
 
     def forward_cached(self, tokens: Tokens, cache: KVCache) -> Tokens:
         assert isinstance(cache, LocalCache), "from new_cache"
-        return super().forward_cached(tokens + self.local.forward_cached(tokens, cache.local), cache)
+        return super().forward_cached(tokens + self.local.forward_cached(tokens, cache), cache)
 
 
 class LocalCache(AttentionCache):
-    """Keys, values, and the tokens that enter the convolution."""
+    """Keys, values, and the tokens that enter the convolution, on its padded grid [B rows + 2 cols + 4 D]."""
 
-    def __init__(self, positions: int):
-        super().__init__(positions)
-        self.local = Buffer(positions)
+    padded: Tensor | None = None
 
     @property
     def num_bytes(self) -> int:
-        return super().num_bytes + self.local.num_bytes
+        return super().num_bytes + (0 if self.padded is None else self.padded.nbytes)
 
     def repeat_batch(self, times: int) -> None:
         super().repeat_batch(times)
-        self.local.repeat_batch(times)
+        if self.padded is not None:
+            self.padded = self.padded.repeat_interleave(times, 0)
 
 
 class DepthwiseConv(nn.Module):
@@ -103,7 +101,14 @@ class DepthwiseConv(nn.Module):
             output = F.conv2d(padded, weight, groups=len(weight))
         return rearrange(output, "b d h w -> b (h w) d")
 
-    def forward_cached(self, tokens: Tokens, buffer: Buffer) -> Tokens:
-        begin = buffer.count
-        near = tokens_at_taps(buffer.extend(tokens), begin, self.grid, self.taps)
-        return torch.einsum("bntd,dt->bnd", near, self.weight)
+    def forward_cached(self, tokens: Tokens, cache: LocalCache) -> Tokens:
+        """Return `forward` at the next positions: first a run of any length, then single ones."""
+        if cache.padded is None:
+            whole = F.pad(tokens, (0, 0, 0, self.grid.positions - tokens.shape[1]))
+            pixels = rearrange(whole, "b (h w) d -> b h w d", h=self.grid.rows)
+            cache.padded = F.pad(pixels, (0, 0, COLS // 2, COLS // 2, ROWS - 1, 0))
+            return self(whole)[:, : tokens.shape[1]]
+        row, col = divmod(cache.num_positions, self.grid.cols)
+        cache.padded[:, row + ROWS - 1, col + COLS // 2] = tokens[:, 0]
+        near = cache.padded[:, row : row + ROWS, col : col + COLS].flatten(1, 2)[:, : len(self.taps)]
+        return (near * self.weight.T).sum(1, keepdim=True)
