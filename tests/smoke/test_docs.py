@@ -95,7 +95,7 @@ def test_commands_run(isopix: Run, page: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(2700)  # a page trains for 15 minutes with one thread
 @pytest.mark.usefixtures("unchecked")
 @pages
 def test_commands_run_as_written(isopix: Run, page: Path) -> None:
