@@ -14,7 +14,17 @@ from cyclopts import App, CycloptsError, Group, Parameter
 from rich.protocol import is_renderable
 
 from isopix.cli import launch
-from isopix.cli.console import Json, Plugins, console, open_console, say_wrapped, show_json, show_table, warn
+from isopix.cli.console import (
+    Json,
+    Plugins,
+    console,
+    open_console,
+    say,
+    say_wrapped,
+    show_json,
+    show_table,
+    warn,
+)
 from isopix.cli.errors import format_error, with_option_names
 from isopix.core import ranks
 from isopix.core.registry import load_plugin
@@ -185,6 +195,9 @@ def print_result(result: Result, *, json: bool) -> None:
     """Print the tables of a result, its warnings and where it was written; or its record as JSON."""
     if json:
         show_json({**result.record(), "path": None if result.path is None else str(result.path)})
+    elif result.document:
+        for line in result.document.splitlines():
+            say(line)
     else:
         if console.is_terminal and is_renderable(result):
             console.print(result, soft_wrap=True)

@@ -7,16 +7,14 @@ import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import is_dataclass
-from io import StringIO
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, TypeVar
 
 from ruamel.yaml import YAML
-from ruamel.yaml.comments import CommentedMap
 from ruamel.yaml.error import MarkedYAMLError
 
-from isopix.core.config import default_part, from_dict, meanings, to_dict
+from isopix.core.config import default_part, from_dict, to_dict
 from isopix.core.files import read_regular
 from isopix.core.text import SETTING_SYNONYMS, did_you_mean, naming
 
@@ -59,23 +57,6 @@ def read_values(path: Path) -> dict[str, Any]:
     return values
 
 
-def to_yaml(settings: object) -> str:
-    """Return settings as the YAML that `read_values` reads, below the meaning of each as a comment."""
-    text = StringIO()
-    YAML().dump(_commented(to_dict(settings), meanings(settings), ""), text)
-    return text.getvalue()
-
-
-def _commented(values: Mapping[str, Any], texts: Mapping[str, str], prefix: str) -> CommentedMap:
-    found = CommentedMap()
-    for name, value in values.items():
-        path = f"{prefix}{name}"
-        found[name] = _commented(value, texts, f"{path}.") if isinstance(value, dict) else value
-        if text := texts.get(path):
-            found.yaml_set_comment_before_after_key(name, before=text, indent=2 * path.count("."))
-    return found
-
-
 def parse(settings: Iterable[str]) -> dict[str, Any]:
     """`["depth=4", "block={heads: 2}"]` to {"depth": 4, "block.heads": 2}."""
     changes: dict[str, Any] = {}
@@ -94,10 +75,11 @@ def parse(settings: Iterable[str]) -> dict[str, Any]:
 
 def as_words(changes: Mapping[str, Any]) -> tuple[str, ...]:
     """Return changes as the words that `parse` reads: {"depth": 4} as depth=4."""
-    return tuple(f"{path}={_as_yaml(value)}" for path, value in changes.items())
+    return tuple(f"{path}={as_yaml(value)}" for path, value in changes.items())
 
 
-def _as_yaml(value: Any) -> str:
+def as_yaml(value: Any) -> str:
+    """Return a value as YAML on one line."""
     with suppress(Exception):
         if isinstance(value, str) and _parse_yaml(value) == value:
             return value

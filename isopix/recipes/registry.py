@@ -19,12 +19,12 @@ from isopix.model.spec import ModelSpec
 from isopix.recipes import isotropic
 from isopix.recipes.finetuning import FINETUNING
 from isopix.recipes.recipe import PAPERS, Recipe
-from isopix.recipes.results import UNCHANGED, Setting
+from isopix.recipes.results import SEARCH, UNCHANGED, Setting
 from isopix.train.config import TrainConfig
 
 Make = Callable[[], Recipe]
 SIZE, SIDES = ("size", "data.size"), ("data.rows", "data.cols")
-LR, SEARCH = "train.optimizer.lr", "search"  # or search:LARGEST..SMALLEST, given as the learning rate
+LR = "train.optimizer.lr"
 # `seed` is not data.seed, which only its full path names.
 ALIASES = {"seed": "train.seed", "learning_rate": LR}
 EPOCHS = "epochs"  # given instead of the steps, which it is once the images are known

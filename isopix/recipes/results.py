@@ -2,14 +2,15 @@
 
 from dataclasses import dataclass
 from itertools import groupby
-from json import dumps
 from typing import Any, Literal, NamedTuple
 
 from isopix.core.choices import Precision
+from isopix.core.overrides import as_yaml
 from isopix.core.text import Table, format_bytes, spell_duration
 from isopix.storage.result import Result
 
 UNCHANGED = "recipe"  # the source of values of the recipe
+SEARCH = "search"  # or search:LARGEST..SMALLEST, given as the learning rate
 
 
 class ModelCost(NamedTuple):
@@ -116,11 +117,15 @@ class Setting:
     meaning: str
 
     @property
-    def assignment(self) -> str:
-        text = f"{self.path}={dumps(self.value)}"
-        if self.source != UNCHANGED:
-            text += f"  ({self.source}; recipe: {dumps(self.default)})"
-        return text.replace('"', "")
+    def line(self) -> str:
+        """The setting in a YAML file; a learning rate to search for as it was given."""
+        return f"{self.path}: {as_yaml(self.source if self.source.startswith(SEARCH) else self.value)}"
+
+    @property
+    def comment(self) -> str:
+        """The origin of a changed value, the recipe's own value, and the meaning."""
+        changed = f"({self.source}; recipe: {as_yaml(self.default)}) " if self.source != UNCHANGED else ""
+        return changed + self.meaning
 
 
 class RecipeSettings(Result):
@@ -132,13 +137,18 @@ class RecipeSettings(Result):
     def tables(self) -> list[Table]:
         groups = groupby(self.settings, key=lambda each: each.path.partition(".")[0])
         return [
-            Table(group, ["setting", "meaning"], [(each.assignment, each.meaning) for each in own])
+            Table(group, ["setting", "meaning"], [(each.line, each.comment) for each in own])
             for group, own in groups
         ]
 
-    def notes(self) -> list[str]:
-        hint = "On the command line the end of a name is enough: depth=4 is model.depth=4."
-        return [hint, *super().notes()]
+    @property
+    def document(self) -> str:
+        """The lines of a settings file, with meanings as comments."""
+        width = max(len(each.line) for each in self.settings)
+        hint = "# On the command line the end of a name is enough: depth=4 is model.depth=4.\n"
+        groups = groupby(self.settings, key=lambda each: each.path.partition(".")[0])
+        texts = ("".join(f"{each.line:{width}}  # {each.comment}\n" for each in own) for _, own in groups)
+        return "\n".join([hint, *texts])
 
 
 def _amount(count: float) -> str:

@@ -17,6 +17,7 @@ from isopix.probing.config import FewLabelsConfig
 from isopix.probing.results import FewLabels
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
+from isopix.recipes.results import SEARCH
 from isopix.runs.load import LoadedRun, find_checkpoint
 from isopix.runs.pretrain import require_validation, training_data
 from isopix.runs.results import LR_SEARCH, LRSearchResult, LRTrial, TrialStatus, best_trial, worsened
@@ -79,9 +80,9 @@ def run_lr_search(
 
 def lr_selection(start: TrainingStart) -> Select | None:
     """Return the search for the learning rate; None if it is known."""
-    if not start.lr_origin.startswith(registry.SEARCH):
+    if not start.lr_origin.startswith(SEARCH):
         return None
-    given = start.lr_origin.removeprefix(registry.SEARCH).removeprefix(":") or DEFAULT_RANGE
+    given = start.lr_origin.removeprefix(SEARCH).removeprefix(":") or DEFAULT_RANGE
     try:
         lrs = lr_grid(*map(float, given.split("..")))
     except (TypeError, ValueError):

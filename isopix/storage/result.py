@@ -142,6 +142,11 @@ class Result:
         yield from ()
 
     @property
+    def document(self) -> str:
+        """What the terminal shows instead of tables and notes, as it is; empty for those."""
+        return ""
+
+    @property
     def title(self) -> str:
         """The title of its section in a report."""
         return str(self.call["verb"]).replace("_", " ").capitalize()

@@ -69,38 +69,27 @@ def plan(
 Shown = Annotated[PathLike | RecipeLike, "Recipe or model from `isopix list`, or a run folder."]
 
 
-SettingsOut = Annotated[Path | None, "Settings file (.yaml) to write, for use with --file."]
-
-
 @verb()
-def show(
-    source: Shown, *settings: Settings, file: SettingsFile = None, out: SettingsOut = None
-) -> RecipeSettings:
-    """Show the value and meaning of every setting of a recipe or run, and the origin of changed values.
+def show(source: Shown, *settings: Settings, file: SettingsFile = None) -> RecipeSettings:
+    """Show every setting of a recipe or run as a YAML file, with meanings and origins of changed values.
 
     Settings of a run are compared with its recipe.
 
     Example: isopix show igpt.tiny depth=4
 
-    Example: isopix show runs/photos --out photos.yaml
+    Example: isopix show runs/photos > photos.yaml
     """
-    from isopix.core.overrides import to_yaml
     from isopix.recipes import registry
     from isopix.runs.load import find_model, saved_recipe
-    from isopix.storage.atomic import replace_file
 
     given = os.fspath(source) if isinstance(source, os.PathLike) else source
     if not isinstance(given, str) or (given in registry.RECIPES and not Path(given).exists()):
-        found = registry.resolve(given, file=file, settings=settings, search=out is None)
+        found = registry.resolve(given, file=file, settings=settings, search=True)
     elif settings or file:
         raise ValueError("a run has the settings of its training; leave out other settings and files")
     else:
         found = registry.compared(saved_recipe(find_model(Path(given))))
-    if out is not None:
-        if out.suffix != ".yaml":
-            raise ValueError(f"out is {out}; it must end in .yaml")
-        replace_file(out, to_yaml(found.recipe).encode())
-    return RecipeSettings(recipe=found.recipe.name, settings=tuple(registry.settings(found)), path=out)
+    return RecipeSettings(recipe=found.recipe.name, settings=tuple(registry.settings(found)))
 
 
 @dataclass(frozen=True, kw_only=True)
