@@ -18,10 +18,10 @@ def test_analyses_are_saved_and_reported_and_others_are_kept(isopix: Run) -> Non
         assert {path.suffix for path in Path("run/analysis").glob(f"{name}.*")} == {".png", ".svg"}
     done(isopix("report", "run"))
     page = Path("run/report.html").read_text()
-    encoded = re.findall(r'href="data:text/csv;base64,([^"]+)"', page)
-    tables = [base64.b64decode(each).decode() for each in encoded]
-    assert len(tables) > len(saved)
-    assert not [name for each in tables for name in re.findall(r",(series \d+),", each)]
+    encoded = re.findall(r'href="data:application/json;base64,([^"]+)"', page)
+    numbers = [base64.b64decode(each).decode() for each in encoded]
+    assert len(numbers) > len(saved)
+    assert not [name for each in numbers for name in re.findall(r'"(series \d+)"', each)]
     assert "PCA of the input embedding" in done(isopix("analyze", "run", "--only", "embedding_pca"))
     assert json.loads(Path("run/analysis/analyze.json").read_text())["analyses"].keys() == saved.keys()
 

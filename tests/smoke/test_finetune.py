@@ -43,4 +43,4 @@ def test_a_refit_without_a_selected_step_leaves_no_run(trained: Run) -> None:
     for name in ("resume", "probe", "report", "evaluate"):
         code, out, err = trained(name, "ft")
         assert (code, out, err.count("\n")) == (2, "", 1)
-        assert "is not a run folder" in err
+        assert "ft has no recipe.json; ft/selection selects" in err
