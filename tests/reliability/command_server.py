@@ -6,6 +6,7 @@ checkpoints were touched.
 Answers with the process id of the command, and with its exit code at its end (-9: killed).
 """
 
+import gc
 import json
 import os
 import signal
@@ -63,6 +64,7 @@ def command(words: list[str], folder: str, kill_in_save: tuple[int, float] | Non
         code = 70
     sys.stdout.flush()
     sys.stderr.flush()
+    gc.collect()  # as at the end of an interpreter: closes contexts that a signal left in their first line
     os._exit(code)
 
 
