@@ -20,6 +20,7 @@ from isopix.model.spec import ModelSpec
 from isopix.objectives.base import ObjectiveSpec
 from isopix.objectives.objectives import Autoregressive
 from isopix.probing import evaluators  # noqa: F401  registers them
+from isopix.train import muon  # noqa: F401  registers it
 from isopix.train.config import TrainConfig
 
 NETWORK = ("model", "objective")  # groups that are decided once there are weights
