@@ -21,6 +21,7 @@ import torch
 
 import isopix
 from isopix.__main__ import main
+from isopix.core.signals import ignore_stop_signals
 
 
 def warm_up(folder: Path) -> None:
@@ -62,9 +63,11 @@ def command(words: list[str], folder: str, kill_in_save: tuple[int, float] | Non
     except BaseException:
         traceback.print_exc()
         code = 70
+    # As an interpreter ends: without handlers, and closing contexts that a signal left in their first line.
+    ignore_stop_signals()
     sys.stdout.flush()
     sys.stderr.flush()
-    gc.collect()  # as at the end of an interpreter: closes contexts that a signal left in their first line
+    gc.collect()
     os._exit(code)
 
 
