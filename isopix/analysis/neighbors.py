@@ -106,7 +106,7 @@ def _merged(
 
 
 def _by_faiss(points: ImageFeatures, queries: Float[Tensor, "M D"] | None, num_neighbors: int) -> Neighbors:
-    """Search by faiss, in half the time; which of equal images are left out is faiss's choice."""
+    """Search by faiss, which is faster; which of equal images are left out is faiss's choice."""
     index, count = import_module("faiss").IndexFlatIP(points.shape[1]), num_neighbors + (queries is None)
     index.add(points.numpy())
     blocks, found = torch.split(points if queries is None else queries, BLOCK_SIZE), []

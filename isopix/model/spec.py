@@ -141,12 +141,11 @@ class ModelSpec:
         if self.class_token and objective.causal:
             why = "causal attention shows it no position"
             raise ValueError(f"class_token needs a network that is not causal: {why}")
-        if (self.class_token or corruption.drops_tokens) and not self.block.accepts_subsets:
+        whole = [] if self.block.accepts_subsets else [f"block {self.block.kind}"]
+        whole += [f"positions {self.positions.kind}"] * self.positions.rotates
+        if (self.class_token or corruption.drops_tokens) and whole:
             what = "class_token" if self.class_token else f"objective.corruption={corruption.kind}"
-            needs = f"block {self.block.kind}, which needs the whole grid"
-            raise ValueError(f"{what} is not possible with {needs}")
-        if (self.class_token or corruption.drops_tokens) and self.positions.rotates:
-            raise ValueError(f"positions={self.positions.kind} needs the tokens of the whole grid alone")
+            raise ValueError(f"{what} is not possible with {whole[0]}, which needs the whole grid")
         added = not isinstance(self.positions, NoPositionEmbeddingSpec) and not self.positions.rotates
         if self.init == "zero_residual" and corruption.kind == "zero" and not added:
             zero = "masked positions are zero, and stay so in branches that start at zero"

@@ -8,7 +8,6 @@ squared ReLU; a local causal convolution before each attention; Muon with Adam f
 a constant learning rate with a linear end; branches that start at zero.
 """
 
-from isopix.data.dataset import DataConfig
 from isopix.model.blocks.local import LocalTransformerSpec
 from isopix.model.mlp import TwoLayerMLPSpec
 from isopix.model.positions import RotaryPositionEmbeddingSpec
@@ -46,7 +45,6 @@ def _modern(name: str, *, depth: int, width: int, heads: int) -> Recipe:
             width=width,
             init="zero_residual",
         ),
-        data=DataConfig(source="cifar10"),
         optimizer=Muon(),
         schedule=LinearEndSchedule(),
     )
