@@ -40,7 +40,7 @@ from isopix.storage.atomic import read_json
 
 PEER, FORM = "transformers", "transformers, eager and compiled"
 SIDES = {PEER: "igpt.tiny", "faithful": "igpt.tiny", "modern": "modern.tiny"}
-BUDGETS = (50, 71, 100, 141, 200, 283, 400, 566, 800)  # steps of whole schedules
+BUDGETS = (25, 35, 50, 71, 100, 141, 200, 283, 400, 566, 800)  # steps of whole schedules
 TUNED = 400
 LOSSES = (3.40, 3.25, 3.17)  # nats per pixel of test images
 TIMED, FEW = 8, ("evaluate_images=16", "num_test_images=16")  # decide whether the peer is compiled

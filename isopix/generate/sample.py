@@ -29,6 +29,7 @@ from isopix.core.types import Codes, Grid, Images, Mask, Tokens
 from isopix.generate.results import SamplingConfig
 from isopix.model.attention import AttentionCache, KVCache
 from isopix.model.blocks.transformer import Block
+from isopix.model.embedding_conv import ConvCache
 from isopix.model.network import Network, evaluation_mode, with_rounded_matrices
 from isopix.model.stems.pixels import Inputs
 from isopix.objectives.base import ObjectiveSpec, PretrainModel
@@ -145,7 +146,7 @@ def decode_steps(
     uniform = on_device(uniform, network.device)
     known = network.codec.encode(prompt)
     given = network.inputs_of_codes(known)
-    tokens = backbone.decode_step(backbone.embed(given)[:, : start + 1], caches)[:, -1:]
+    tokens = backbone.decode_step(backbone.embed_each(given)[:, : start + 1], caches)[:, -1:]
     tokens = tokens.repeat_interleave(samples_per_prompt, 0)
     if samples_per_prompt > 1:
         for cache in caches:
@@ -186,7 +187,7 @@ def _decode_next(
 
 
 def _compiles(sampling: SamplingConfig, device: torch.device, caches: Sequence[KVCache]) -> bool:
-    possible = all(isinstance(cache, AttentionCache) for cache in caches)
+    possible = all(isinstance(cache, AttentionCache | ConvCache) for cache in caches)
     if sampling.compile and not possible:
         raise ValueError("only attention can be compiled; compiled mixers gave wrong samples")
     return possible and (compiles_by_default(device) if sampling.compile is None else sampling.compile)
@@ -273,7 +274,7 @@ def images_per_forward(network: Network) -> int:
 def cache_bytes(network: Network, precision: Precision | None) -> int:
     """Return the bytes that the caches of all blocks hold for an image."""
     caches = network.backbone.new_caches(precision)
-    tokens = network.backbone.embed(_blank(network))
+    tokens = network.backbone.embed_each(_blank(network))
     network.backbone.decode_step(tokens[:, :1], caches)
     return sum(cache.num_bytes for cache in caches)
 

@@ -15,7 +15,6 @@ from torch.nn import functional as F
 from isopix.core.device import has_matrix_units, lacks_matrix_units
 from isopix.core.types import Grid, PositionIndices, SelectedTokens, Tokens
 from isopix.model.blockwise_attention import attend_in_blocks
-from isopix.model.mlp import RMSNorm
 from isopix.model.positions import Heads, Rotation
 
 Rows = Float[Tensor, "B *heads _ size"]  # positions stand second to last
@@ -139,7 +138,6 @@ class Attention(nn.Module):
             raise ValueError(f"width {width} is not a multiple of heads {heads}")
         self.heads, self.causal, self.dropout = heads, causal, dropout
         self.qk_norm_scale = qk_norm_scale
-        self.qk_norm = RMSNorm(width // heads, eps=QK_EPSILON, elementwise_affine=False)
         self.rotation: Rotation | None = None
         self.qkv = nn.Linear(width, 3 * width, bias=bias if qkv_bias is None else qkv_bias)
         self.out = nn.Linear(width, width, bias=bias)
@@ -186,14 +184,14 @@ class Attention(nn.Module):
         batch, length, width = tokens.shape
         # Views, since einops takes longer than the work for a single position.
         rows = self.qkv(tokens).view(batch, length, 3, self.heads, width // self.heads)
-        heads = rows.permute(2, 0, 3, 1, 4)
-        q, k = self._normed(heads[:2], positions)
-        return self._scaled(q), k, heads[2]
+        both, v = rows.permute(2, 0, 3, 1, 4).split([2, 1])
+        q, k = self._normed(both, positions).unbind()
+        return self._scaled(q), k, v[0]
 
     def _normed(self, heads: Heads, positions: slice | PositionIndices = EVERY) -> Heads:
         """Return queries, keys or both, normalized and rotated if they are to be."""
         if self.qk_norm_scale is not None:
-            heads = self.qk_norm(heads)
+            heads = of_unit_rms(heads)
         return heads if self.rotation is None else self.rotation(heads, positions)
 
     def _scaled(self, q: Heads) -> Heads:
@@ -204,6 +202,13 @@ class Attention(nn.Module):
 
     def _merge(self, heads: Heads) -> Tokens:
         return self.out(rearrange(heads, "b h n e -> b n (h e)"))
+
+
+def of_unit_rms(heads: Heads) -> Heads:
+    """Return heads divided by the root mean square of each, by a formula that rounds its factor in bf16."""
+    length = torch.linalg.vector_norm(heads, dim=-1, keepdim=True)
+    length = length.to(torch.promote_types(heads.dtype, torch.float32))
+    return heads * (length.square() / heads.shape[-1] + QK_EPSILON).rsqrt().to(heads.dtype)
 
 
 def _attend_from_one(q: Heads, k: Heads, v: Heads) -> Heads:

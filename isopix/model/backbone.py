@@ -14,6 +14,7 @@ from isopix.core.device import Precision
 from isopix.core.types import Grid, Mask, PositionIndices, SelectedTokens, Tokens
 from isopix.model.attention import AttentionAxis, AttentionWeights, KVCache
 from isopix.model.blocks.transformer import Block
+from isopix.model.embedding_conv import ConvCache, EmbeddingConv
 from isopix.model.masking import Masking, group_by_length, sum_components, visible_positions
 from isopix.model.mlp import Norm
 from isopix.model.positions import PositionEmbedding
@@ -45,6 +46,7 @@ class Backbone(nn.Module):
         blocks: Sequence[Block],
         norm: Norm,
         *,
+        conv: EmbeddingConv | None = None,
         cls_token: nn.Parameter | None = None,
         pos_norm: Norm | None = None,
         dropout: float = 0.0,
@@ -59,7 +61,7 @@ class Backbone(nn.Module):
         own = list(dict.fromkeys(blocks))
         self.blocks = cast("Sequence[Block]", nn.ModuleList(own))
         self._order = [own.index(block) for block in blocks]
-        self.norm, self.cls_token, self.pos_norm = norm, cls_token, pos_norm
+        self.norm, self.conv, self.cls_token, self.pos_norm = norm, conv, cls_token, pos_norm
         self.dropout = nn.Dropout(dropout)
         self.recompute = False  # whether the backward pass computes each block again, instead of keeping it
 
@@ -86,6 +88,10 @@ class Backbone(nn.Module):
     def embed(self, inputs: Inputs, mask: Mask | None = None) -> HiddenState:
         return next(self.hidden_states(inputs, mask))
 
+    def embed_each(self, inputs: Inputs, mask: Mask | None = None) -> Tokens:
+        """Return what hidden state 0 is made of, an embedding of each position."""
+        return self.positions(self.masking(self.stem(inputs), mask))
+
     def hidden_states(
         self, inputs: Inputs, mask: Mask | None = None, num_visible: int | None = None
     ) -> Iterator[HiddenState]:
@@ -94,7 +100,8 @@ class Backbone(nn.Module):
         With `num_visible`, the same of every image, dropping masked positions takes one run in fixed shapes.
         """
         if mask is None or not self.masking.drops_tokens:
-            tokens = self.positions(self.masking(self.stem(inputs), mask))
+            tokens = self.embed_each(inputs, mask)
+            tokens = tokens if self.conv is None else self.conv(tokens)
             yield from self._run_blocks(self._with_cls_token(tokens))
             return
         if num_visible is not None:
@@ -186,26 +193,33 @@ class Backbone(nn.Module):
         return tokens[:, self.num_prefix_tokens :]
 
     def new_caches(self, precision: Precision | None = None) -> list[KVCache]:
-        """Return an empty cache for each layer; with bf16, keys and values are rounded to it."""
-        caches = [block.new_cache(self.grid.positions) for block in self.layers]
+        """Return an empty cache for each layer, before them one of the convolution if there is one; with
+        bf16, keys and values are rounded to it.
+        """
+        own = [] if self.conv is None else [ConvCache()]
+        caches = [*own, *(block.new_cache(self.grid.positions) for block in self.layers)]
         if precision == "bf16":
             for cache in caches:
                 cache.keep_in(torch.bfloat16)
         return caches
 
     def embed_next(self, inputs: Inputs, position: int) -> Tokens:
-        """Return hidden state 0 of a shifted sequence at a position, from the inputs of the one before."""
+        """Return `embed_each` of a shifted sequence at a position, from the inputs of the one before."""
         return self.positions.from_position(sum_components(self.stem(inputs)), position)
 
     def decode_step(self, tokens: Tokens, caches: Sequence[KVCache]) -> Tokens:
-        """Return the last normed features at the next positions (a run, then one each) of their state 0."""
+        """Return the last normed features at the next positions (a run, then one each) of `embed_each`."""
+        if self.conv is not None:
+            first, *caches = caches
+            assert isinstance(first, ConvCache), "from new_caches"
+            tokens = self.conv.forward_cached(tokens, first)
         for block, cache in zip(self.layers, caches, strict=True):
             tokens = block.forward_cached(tokens, cache)
         return self.norm(tokens)
 
     def _with(self, masking: Masking, blocks: Sequence[Block], norm: Norm) -> "Backbone":
         parts = (self.grid, self.stem, masking, self.positions, blocks, norm)
-        backbone = Backbone(*parts, cls_token=self.cls_token)
+        backbone = Backbone(*parts, conv=self.conv, cls_token=self.cls_token)
         # In the same mode: a new dropout would be in training mode.
         backbone.dropout, backbone.training = self.dropout, self.training
         return backbone

@@ -46,34 +46,42 @@ class RMSNormSpec(NormSpec):
 
 
 class RMSNorm(nn.RMSNorm):
-    """PyTorch's; in training on CPUs by formula, as PyTorch's gradient takes twice the time there."""
+    """PyTorch's; on CPUs by formula, as PyTorch's takes more passes over the rows there."""
 
     def forward(self, tokens: Rows) -> Rows:
-        if not tokens.is_cpu or not torch.is_grad_enabled() or torch.compiler.is_compiling():
+        if not tokens.is_cpu or torch.compiler.is_compiling():
             return super().forward(tokens)
-        normed: Rows = _RMSNorm.apply(tokens, self.weight, self.eps)  # type: ignore[no-untyped-call]
-        return normed
+        if torch.is_grad_enabled():
+            normed: Rows = _RMSNorm.apply(tokens, self.weight, self.eps)  # type: ignore[no-untyped-call]
+            return normed
+        rows, scale = _rows_and_scale(tokens, self.eps or 0.0)
+        return (rows * scale).mul_(self.weight).to(tokens.dtype)
+
+
+def _rows_and_scale(x: Rows, epsilon: float) -> tuple[Rows, Tensor]:
+    """Return the rows in float32 or wider, and 1 / sqrt(mean(x^2) + epsilon) of each."""
+    rows = x.to(torch.promote_types(x.dtype, torch.float32))
+    length = torch.linalg.vector_norm(rows, dim=-1, keepdim=True)
+    return rows, (length.square() / x.shape[-1] + epsilon).rsqrt()
 
 
 class _RMSNorm(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Rows, gain: Tensor | None, epsilon: float) -> Rows:
-        rows = x.to(torch.promote_types(x.dtype, torch.float32))
-        scale = rows.square().mean(-1, keepdim=True).add_(epsilon).rsqrt_()
-        normed = rows * scale
-        ctx.save_for_backward(normed, scale, gain)
-        return (normed if gain is None else normed * gain).to(x.dtype)
+    def forward(ctx: Any, x: Rows, gain: Tensor, epsilon: float) -> Rows:
+        (rows, scale), gain = (
+            _rows_and_scale(x, epsilon),
+            gain.to(torch.promote_types(x.dtype, torch.float32)),
+        )
+        ctx.save_for_backward(rows, scale, gain)
+        return (rows * scale).mul_(gain).to(x.dtype)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Rows) -> tuple[Rows, Tensor | None, None]:
-        normed, scale, gain = ctx.saved_tensors
-        products, dtype = gradient * normed, gradient.dtype
-        if gain is None:
-            of_rows = (gradient - normed * products.mean(-1, keepdim=True)).mul_(scale)
-            return of_rows.to(dtype), None, None
-        along = (products * gain).mean(-1, keepdim=True)
-        of_rows = (gradient * gain).sub_(normed * along).mul_(scale)
-        return of_rows.to(dtype), products.flatten(0, -2).sum(0).to(gain.dtype), None
+    def backward(ctx: Any, gradient: Rows) -> tuple[Rows, Tensor, None]:
+        rows, scale, gain = ctx.saved_tensors
+        products = gradient * rows
+        along = (products @ gain)[..., None] * scale.square() / gain.numel()
+        of_rows = (gradient * gain).addcmul_(rows, along, value=-1).mul_(scale)
+        return of_rows, scale.flatten() @ products.flatten(0, -2), None
 
 
 @register("layer_norm", "LayerNorm")

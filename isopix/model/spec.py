@@ -12,8 +12,9 @@ from isopix.codecs.palette_spec import PaletteSpec
 from isopix.core.choices import Depth, Dropout, Size
 from isopix.core.config import config
 from isopix.model.backbone import Backbone
-from isopix.model.blocks import axial, convolution, local, mixer  # noqa: F401  registers them
+from isopix.model.blocks import axial, convolution, mixer  # noqa: F401  registers them
 from isopix.model.blocks.transformer import BlockSpec, TransformerSpec
+from isopix.model.embedding_conv import EmbeddingConv
 from isopix.model.heads import HeadSpec, LinearHeadSpec
 from isopix.model.init import EMBEDDING, InitScheme, InitTable, initialize
 from isopix.model.masking import MaskingSpec
@@ -55,6 +56,10 @@ class ModelSpec:
     """Input layer: from the pixels or codes of a position to vectors."""
     positions: PositionEmbeddingSpec = field(default_factory=LearnedPositionEmbeddingSpec)
     """Position embeddings."""
+    embedding_conv: bool = False
+    """Whether a depthwise convolution of 3 rows x 5 columns adds near embeddings to each; causally, two rows
+    above the position, and what is before it in its own.
+    """
     class_token: bool = False
     """Whether to prepend a learned class token to the positions (ViT section 3.1)."""
     embedding_dropout: Dropout = 0.0
@@ -116,6 +121,7 @@ class ModelSpec:
             self.positions.build(grid, width),
             blocks * times,
             self.block.norm.build(width),
+            conv=EmbeddingConv(grid, width, objective.causal) if self.embedding_conv else None,
             cls_token=nn.Parameter(torch.zeros(width)) if self.class_token else None,
             pos_norm=corruption.build_pos_norm(self.block.norm, width),
             dropout=self.embedding_dropout,
@@ -143,6 +149,7 @@ class ModelSpec:
             raise ValueError(f"class_token needs a network that is not causal: {why}")
         whole = [] if self.block.accepts_subsets else [f"block {self.block.kind}"]
         whole += [f"positions {self.positions.kind}"] * self.positions.rotates
+        whole += ["embedding_conv=true"] * self.embedding_conv
         if (self.class_token or corruption.drops_tokens) and whole:
             what = "class_token" if self.class_token else f"objective.corruption={corruption.kind}"
             raise ValueError(f"{what} is not possible with {whole[0]}, which needs the whole grid")

@@ -15,6 +15,7 @@ from isopix.core.device import Precision, autocast, peak_flops_by_device, synchr
 from isopix.core.random import generator
 from isopix.core.text import count_of, format_bytes
 from isopix.core.types import Grid
+from isopix.model.embedding_conv import taps
 from isopix.objectives.base import PretrainModel
 from isopix.recipes.recipe import Recipe
 from isopix.recipes.results import DeviceCost, ModelCost, TrainingMemory
@@ -38,7 +39,8 @@ def recipe_cost(recipe: Recipe) -> ModelCost:
     tokens = visible + spec.class_token
     shape = grid if tokens == grid.positions else Grid(1, tokens)
     blocks = spec.depth * spec.block.flops(shape, width, recipe.objective.causal)
-    stem = visible * spec.stem.flops_per_token(codec, width)
+    near = 2 * width * len(taps(recipe.objective.causal)) * spec.embedding_conv
+    stem = visible * (spec.stem.flops_per_token(codec, width) + near)
     forward = stem + blocks + decoded * spec.head.flops_per_token(codec, width)
     return ModelCost(
         num_parameters(network), forward, 3 * forward + (blocks if recipe.train.recompute else 0)

@@ -3,21 +3,19 @@
 Command:  isopix pretrain modern.tiny --data cifar10 --out runs/modern
           isopix pretrain modern.small --data cifar10 --out runs/modern-small
 
-Differences from `igpt.tiny`: rotary position embeddings in two dimensions; RMS norm of queries and keys;
-squared ReLU; a local causal convolution before each attention; Muon with Adam for embeddings, head and norms;
-a constant learning rate with a linear end; branches that start at zero.
+Differences from `igpt.tiny`: colors whose embeddings start by their distances; a causal convolution of the
+embeddings; rotary position embeddings in two dimensions; Muon with Adam for embeddings, head and norms; a
+constant learning rate with a linear end; branches that start at zero.
 """
 
-from isopix.model.blocks.local import LocalTransformerSpec
-from isopix.model.mlp import TwoLayerMLPSpec
+from isopix.model.blocks.transformer import TransformerSpec
 from isopix.model.positions import RotaryPositionEmbeddingSpec
 from isopix.model.spec import ModelSpec
+from isopix.model.stems.pixels import ColorEmbeddingSpec
 from isopix.recipes.igpt import tiny as igpt_tiny
 from isopix.recipes.recipe import PAPERS, Recipe
 from isopix.train.config import LinearEndSchedule
 from isopix.train.muon import Muon
-
-QK_NORM_SCALE = 0.12
 
 
 def tiny() -> Recipe:
@@ -31,22 +29,19 @@ def small() -> Recipe:
 
 
 def _modern(name: str, *, depth: int, width: int, heads: int) -> Recipe:
-    block = LocalTransformerSpec(
-        heads=heads,
-        qk_norm_scale=QK_NORM_SCALE,
-        mlp=TwoLayerMLPSpec(activation="relu_squared", bias=False),
-    )
     return igpt_tiny().updated(
         name=name,
         model=ModelSpec(
+            stem=ColorEmbeddingSpec(),
             positions=RotaryPositionEmbeddingSpec(),
-            block=block,
+            embedding_conv=True,
+            block=TransformerSpec(heads=heads),
             depth=depth,
             width=width,
             init="zero_residual",
         ),
-        optimizer=Muon(),
-        schedule=LinearEndSchedule(),
+        optimizer=Muon(lr=0.04, momentum=0.9, adam_lr=0.006),
+        schedule=LinearEndSchedule(warmup=0.05),
     )
 
 

@@ -12,8 +12,8 @@ from isopix.train.config import Adam, DecayRate, NamedParameter, OptimizerSpec
 
 @register("muon")
 class Muon(OptimizerSpec):
-    """Updates of orthogonal matrices (Jordan et al. 2024) for the matrices of blocks, as PyTorch's Muon
-    without weight decay; Adam for embeddings, the head, norms, biases and other parameters.
+    """Updates of orthogonal matrices (Jordan et al. 2024) for the matrices of blocks and of `embedding_conv`,
+    as PyTorch's Muon without weight decay; Adam for all other parameters.
     """
 
     lr: PositiveNumber = 0.02
@@ -44,7 +44,8 @@ class MuonWithAdam(torch.optim.Optimizer):
     def __init__(self, spec: Muon, parameters: list[NamedParameter]):
         matrices, others = list[nn.Parameter](), list[nn.Parameter]()
         for name, each in parameters:
-            (matrices if ".blocks." in name and each.ndim == 2 else others).append(each)
+            matrix = each.ndim == 2 and (".blocks." in name or ".conv." in name)
+            (matrices if matrix else others).append(each)
         betas = spec.beta1, spec.beta2
         self.adam = torch.optim.Adam(others, spec.adam_lr, betas, fused=True)
         self.muon = torch.optim.Muon([{"params": matrices}], spec.lr, 0.0, spec.momentum)  # may be none

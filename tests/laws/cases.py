@@ -20,7 +20,6 @@ from isopix.core.registry import Part, kinds_of
 from isopix.core.types import Codes, Grid, Images, Mask
 from isopix.data.dataset import DataConfig
 from isopix.model.blocks.axial import AxialSpec
-from isopix.model.blocks.local import LocalTransformerSpec
 from isopix.model.blocks.mixer import MixerSpec
 from isopix.model.blocks.transformer import BlockSpec, TransformerSpec
 from isopix.model.heads import HeadSpec, NoHeadSpec, UpsamplingHeadSpec
@@ -29,8 +28,8 @@ from isopix.model.mlp import LayerNormSpec, MLPSpec, RMSNormSpec, TwoLayerMLPSpe
 from isopix.model.network import Network
 from isopix.model.positions import NoPositionEmbeddingSpec, PositionEmbeddingSpec
 from isopix.model.spec import ModelSpec
+from isopix.model.stems import pixels
 from isopix.model.stems.patches import ConvPatchEmbedSpec, PatchEmbedSpec, PatchStemSpec, ResNetPatchEmbedSpec
-from isopix.model.stems.pixels import FourierPixelEmbeddingSpec, PixelStemSpec, StemSpec
 from isopix.objectives.base import ObjectiveSpec, PretrainModel, TrainingBatch
 from isopix.objectives.masks import BernoulliMask, BlockMask, PerChannelMask
 from isopix.objectives.objectives import Autoregressive, Masked, NoObjective
@@ -42,6 +41,7 @@ P = TypeVar("P", bound=Part)
 
 TINY_MLP = TwoLayerMLPSpec(expansion=2)
 SQUARED = TwoLayerMLPSpec(expansion=2, activation="relu_squared", bias=False)
+NORMED = TransformerSpec(heads=1, qk_norm_scale=0.12, mlp=SQUARED)
 TINY_TRANSFORMER = TransformerSpec(heads=1, attention_bias=True, norm=LayerNormSpec(), mlp=TINY_MLP)
 THIRD, HALF = BernoulliMask(ratio=0.3), BernoulliMask(ratio=0.5)
 # Settings to test a part with, where they are not its defaults.
@@ -51,11 +51,10 @@ VARIANTS: dict[type[Part], list[Part]] = {
     GrayThumbnailSpec: [GrayThumbnailSpec(patch_size=8)],
     MeanColorSpec: [MeanColorSpec(patch_size=8)],
     FullPatchSpec: [FullPatchSpec(patch_size=8)],
-    FourierPixelEmbeddingSpec: [FourierPixelEmbeddingSpec(frequencies=4)],
+    pixels.FourierPixelEmbeddingSpec: [pixels.FourierPixelEmbeddingSpec(frequencies=4)],
     ConvPatchEmbedSpec: [ConvPatchEmbedSpec(channels=4)],
     ResNetPatchEmbedSpec: [ResNetPatchEmbedSpec(stages=(1, 1), channels=4)],
     TransformerSpec: [TINY_TRANSFORMER],
-    LocalTransformerSpec: [LocalTransformerSpec(heads=1, qk_norm_scale=0.12, mlp=SQUARED)],
     AxialSpec: [AxialSpec(heads=2)],
     MixerSpec: [MixerSpec(), MixerSpec(units=9, mlp=TINY_MLP, norm=RMSNormSpec())],
     UpsamplingHeadSpec: [UpsamplingHeadSpec(channels=8), UpsamplingHeadSpec(channels=8, norm=False)],
@@ -86,10 +85,11 @@ def pixel_choices() -> dict[str, list[Any]]:
             Masked(mask=THIRD),
             *others(ObjectiveSpec, Autoregressive, Masked, NoObjective),
         ],
-        "block": [*variants(BlockSpec, AxialSpec), *mlps],
-        "stem": variants(StemSpec, PatchStemSpec),
+        "block": [*variants(BlockSpec, AxialSpec), NORMED, *mlps],
+        "stem": variants(pixels.StemSpec, PatchStemSpec),
         "codec": codecs(patches=False),
         "positions": variants(PositionEmbeddingSpec),
+        "embedding_conv": [False, True],
         "data": [DataConfig(rows=6, cols=6), DataConfig(rows=4, cols=7)],
         "init": ["keras", "openai", "zero_residual"],
     }
@@ -105,7 +105,7 @@ def patch_choices() -> dict[str, list[Any]]:
             *others(ObjectiveSpec, Autoregressive, Masked, NoObjective),
         ],
         "block": variants(BlockSpec, MixerSpec),
-        "stem": variants(StemSpec, PixelStemSpec),
+        "stem": variants(pixels.StemSpec, pixels.PixelStemSpec, pixels.ColorEmbeddingSpec),
         "codec": codecs(patches=True),
         "head": variants(HeadSpec, NoHeadSpec),
         "positions": variants(PositionEmbeddingSpec, NoPositionEmbeddingSpec),
@@ -142,6 +142,7 @@ def fits(parts: dict[str, Any]) -> bool:
     rotates = "positions" in parts and parts["positions"].rotates
     return (
         not (prefixed and objective.causal)
+        and (isinstance(codec, PaletteSpec) or not isinstance(parts.get("stem"), pixels.ColorEmbeddingSpec))
         and not (subsets and not block.accepts_subsets)
         and not (objective.causal and isinstance(block, AxialSpec))
         and not (
@@ -170,7 +171,7 @@ def num_codes(codec: CodecSpec) -> int:
 
 
 @cache
-def components(stem: StemSpec, codec: CodecSpec) -> int:
+def components(stem: pixels.StemSpec, codec: CodecSpec) -> int:
     return stem.num_components(codec.placeholder(Grid(1, 1)))
 
 
@@ -191,7 +192,7 @@ def title(recipe: Recipe) -> str:
     objective, model = recipe.objective, recipe.model
     mask = getattr(objective, "mask", None)
     what = f"{mask.kind}{getattr(mask, 'ratio', '')}" if mask else objective.kind
-    block = f"{model.block.kind}-{model.block.norm.kind}"
+    block = f"{'conv-' * model.embedding_conv}{model.block.kind}-{model.block.norm.kind}"
     names = [model.codec.kind, model.stem.kind, model.positions.kind, block, what]
     if model.codec.patch_size > 1:
         flags = {"token": model.class_token, "tied": model.tie_blocks, "causal": objective.causal}

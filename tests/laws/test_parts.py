@@ -36,13 +36,12 @@ block.norm=layer_norm: epsilon=0.1
 block.mlp=mlp: expansion=2 activation=gelu_tanh bias=true
 block=transformer: norm=layer_norm heads=2 attention_bias=true qkv_bias=true dropout=0.5 attention_dropout=0.5
 block=transformer: mlp.expansion=2 qk_norm_scale=0.12
-block=local_transformer: norm=layer_norm heads=2 attention_bias=true qkv_bias=true dropout=0.5
-block=local_transformer: attention_dropout=0.5 mlp.expansion=2 qk_norm_scale=0.12
 positions=rotary block=transformer block.heads=2: base=10.0
 block=axial objective=masked: norm=rms_norm heads=2 attention_bias=false mlp.expansion=2
 block=convolution: norm=rms_norm
 block=mixer: norm=rms_norm units=9 mlp.expansion=2
 codec=palette: num_colors=9
+stem=color_embedding: sigma=2.0 std=0.1
 stem=fourier_pixel_embedding: sigma=2.0 frequencies=32
 data.augment=pad_crop_flip: pad=3 flip=0.0
 data.augment=scale_crop augment.min_side=9 augment.max_side=12 augment.crop=8: min_side=10 max_side=16 crop=9

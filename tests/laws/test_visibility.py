@@ -93,7 +93,7 @@ def position_blind(recipes: list[Recipe]) -> list[Recipe]:
     """Those with attention and a free vector for each position; other blocks tell positions apart."""
     attentive = [recipe for recipe in recipes if recipe in cases.transformers()]
     free = [each for each in attentive if each.model.positions.kind not in ("factorized", "rotary")]
-    return [each for each in free if each.model.block.kind != "local_transformer"]
+    return [each for each in free if not each.model.embedding_conv]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from isopix.codecs.base import Codec
-from isopix.core.choices import Range, Size
+from isopix.codecs.palette import Palette
+from isopix.core.choices import PositiveNumber, Range, Size
 from isopix.core.registry import register
 from isopix.core.types import Codes, Grid, Images, PositionIndices, Tokens
 from isopix.model.init import EMBEDDING, Glorot, InitScheme, InitTable, ModelPart, Normal, Zeros
@@ -80,7 +81,7 @@ class TokenEmbeddingSpec(StemSpec):
     each channel (inductive biases of small isotropic nets, section 3.2).
     """
 
-    def build(self, codec: Codec, width: int) -> "TokenEmbedding":
+    def build(self, codec: Codec, width: int) -> Stem:
         return TokenEmbedding(codec, width)
 
     def num_components(self, codec: Codec) -> int:
@@ -109,6 +110,43 @@ class TokenEmbedding(Stem):
 
     def forward(self, inputs: Codes) -> Components:
         return [table(codes) for table, codes in zip(self.tables, inputs.unbind(-1), strict=True)]
+
+
+@register("color_embedding")
+class ColorEmbeddingSpec(TokenEmbeddingSpec):
+    """A table of vectors for the colors of a palette, in which at first near colors have near vectors: random
+    Fourier features of the color (Rahimi & Recht 2007), which training changes.
+    """
+
+    sigma: PositiveNumber = 1.0
+    """Standard deviation of the frequencies, in half periods over half of the range of levels."""
+    std: PositiveNumber = 0.5
+    """Standard deviation of the vectors at first; 0.5 as in `init=zero_residual`."""
+
+    def build(self, codec: Codec, width: int) -> "ColorEmbedding":
+        return ColorEmbedding(self, codec, width)
+
+
+class ColorEmbedding(Stem):
+    """components_i = table[code_i], at first std sqrt(2) cos(pi w c + b) of colors c in [-1, 1]."""
+
+    reads_codes: ClassVar[bool] = True
+    has_value_table: ClassVar[bool] = True
+
+    def __init__(self, spec: ColorEmbeddingSpec, codec: Codec, width: int):
+        super().__init__()
+        if not isinstance(codec, Palette):
+            raise ValueError("stem color_embedding needs the codec palette, whose codes are colors")
+        frequencies, phases = spec.sigma * torch.randn(CHANNELS, width), 2 * math.pi * torch.rand(width)
+        colors = codec.colors.to(phases.device) / 127.5 - 1
+        features = math.sqrt(2) * (math.pi * colors @ frequencies + phases).cos()
+        self.table = nn.Parameter(spec.std * features)
+
+    def value_table(self) -> ValueTable:
+        return self.table[None]
+
+    def forward(self, inputs: Codes) -> Components:
+        return [F.embedding(codes, self.table) for codes in inputs.unbind(-1)]
 
 
 CHANNELS, LEVELS = 3, 256

@@ -76,7 +76,7 @@ def test_cache_bytes_are_what_the_caches_of_an_image_take(recipe: Recipe) -> Non
     network = cases.network(recipe)
     backbone, images = network.backbone, cases.images(recipe, 3)
     caches = backbone.new_caches()
-    backbone.decode_step(backbone.embed(network.inputs_of(images)), caches)
+    backbone.decode_step(backbone.embed_each(network.inputs_of(images)), caches)
     every = [getattr(each, "all_rows", each) for cache in caches for each in vars(cache).values()]
     held = sum(each.nbytes for each in every if isinstance(each, torch.Tensor))
     assert sample.cache_bytes(network, "fp32") == held // 3 > 0

@@ -9,7 +9,6 @@ from torch import nn
 from isopix.core.types import Grid, Tokens
 from isopix.model.blocks.axial import AxialSpec
 from isopix.model.blocks.convolution import ConvolutionSpec
-from isopix.model.blocks.local import LocalTransformerSpec
 from isopix.model.blocks.mixer import MixerSpec
 from isopix.model.blocks.transformer import Block, BlockSpec, TransformerBlock, TransformerSpec
 from isopix.model.mlp import LayerNormSpec, TwoLayerMLPSpec
@@ -153,21 +152,3 @@ def test_dropout_of_attention_weights_keeps_the_mean_and_is_not_in_evaluation() 
     drawn = torch.stack([attention.train()(tokens) for _ in range(4000)])
     assert (drawn.mean(0) - whole).abs().max() < 5 * drawn.std(0).max() / 4000**0.5
     assert drawn.std(0).min() > 0
-
-
-@both
-def test_a_local_transformer_is_a_transformer_behind_its_convolution(causal: bool) -> None:
-    """3 rows of 5 taps, in raster order; causally the last row is the position's own, up to itself."""
-    block = draw(LocalTransformerSpec(heads=1), causal=causal)
-    x, offsets = tokens(), [(row, col) for row in (-2, -1, 0) for col in (-2, -1, 0, 1, 2)]
-    offsets = offsets[:13] if causal else [(row + 1, col) for row, col in offsets]
-    convolved = x.clone()
-    for row in range(GRID.rows):
-        for col in range(GRID.cols):
-            for tap, (down, right) in enumerate(offsets):
-                if 0 <= row + down < GRID.rows and 0 <= col + right < GRID.cols:
-                    there = x[:, (row + down) * GRID.cols + col + right]
-                    convolved[:, row * GRID.cols + col] += there * block.local.weight[:, tap]
-    plain = TransformerSpec(heads=1).build(GRID, WIDTH, causal).double()
-    plain.load_state_dict({name: each for name, each in block.state_dict().items() if "local" not in name})
-    torch.testing.assert_close(block(x), plain(convolved))

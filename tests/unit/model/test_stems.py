@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from isopix.codecs.base import Codec
+from isopix.codecs.palette import Palette
 from isopix.codecs.patches import Bytes, FullPatchSpec, GrayThumbnailSpec, MeanColorSpec
 from isopix.core.random import generator
 from isopix.core.types import Grid, Images
@@ -22,7 +23,12 @@ from isopix.model.heads import (
 )
 from isopix.model.masking import sum_components
 from isopix.model.stems.patches import ConvPatchEmbedSpec, PatchEmbedSpec, ResNetPatchEmbedSpec
-from isopix.model.stems.pixels import FourierPixelEmbeddingSpec, LinearPixelEmbeddingSpec, PixelEmbedding
+from isopix.model.stems.pixels import (
+    ColorEmbeddingSpec,
+    FourierPixelEmbeddingSpec,
+    LinearPixelEmbeddingSpec,
+    PixelEmbedding,
+)
 
 GRID, WIDTH, PATCH_SIZE = Grid(2, 3), 6, 8
 PATCHES, BYTES = MeanColorSpec(patch_size=PATCH_SIZE).build(GRID), Bytes(Grid(3, 4))
@@ -90,6 +96,19 @@ def test_fourier_is_one_linear_layer_of_sines_and_cosines() -> None:
                 features += [math.sin(turn), math.cos(turn)]
         expected = stem.project.weight @ torch.tensor(features, dtype=torch.float64) + stem.bias.sum(0)
         torch.testing.assert_close(sum_components(stem(x))[b, row * 4 + col], expected)
+
+
+def test_colors_start_with_products_that_fall_with_their_distance() -> None:
+    """By a Gaussian, the mean over the frequencies (Rahimi & Recht 2007, figure 1)."""
+    colors = torch.rand(9, 3, generator=generator(0, "colors")) * 255
+    codec = Palette(colors, GRID)
+    torch.manual_seed(0)
+    table = ColorEmbeddingSpec(sigma=0.4, std=0.5).build(codec, 40_000).value_table()[0]
+    distances = torch.cdist(colors, colors) / 127.5
+    expected = 0.25 * (-((0.4 * math.pi * distances) ** 2) / 2).exp()
+    torch.testing.assert_close(table @ table.T / 40_000, expected, atol=0.01, rtol=0)
+    with pytest.raises(ValueError, match="color_embedding needs the codec palette"):
+        ColorEmbeddingSpec().build(BYTES, 8)
 
 
 GRAY = GrayThumbnailSpec(patch_size=8).build(GRID)
