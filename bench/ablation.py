@@ -26,6 +26,7 @@ PARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "embedding by color": (("stem.kind=color_embedding", "stem.std=0.02"), ("stem.kind=token_embedding",)),
     "convolution of embeddings": (("embedding_conv=true",), ("embedding_conv=false",)),
     "rotary positions": (("positions.kind=rotary",), ("positions.kind=learned",)),
+    "windows of three rows": (("attention_rows=3",), ("attention_rows=null",)),
     "norm of queries and keys": (("block.qk_norm_scale=0.12",), ("block.qk_norm_scale=null",)),
     "squared ReLU": (("block.mlp.activation=relu_squared",), ("block.mlp.activation=quick_gelu",)),
     "zero residual branches": (("init=zero_residual",), ("init=openai",)),

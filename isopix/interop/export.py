@@ -92,7 +92,10 @@ def _model_config(recipe: Recipe) -> tuple[dict[str, Any], PatchEmbedSpec]:
     model, rows, cols = recipe.model, recipe.data.rows, recipe.data.cols
     match model.stem, model.block:
         case PatchEmbedSpec() as stem, TransformerSpec(
-            attention_bias=True, norm=LayerNormSpec() as norm, mlp=TwoLayerMLPSpec(bias=True) as mlp
+            attention_bias=True,
+            qk_norm_scale=None,
+            norm=LayerNormSpec() as norm,
+            mlp=TwoLayerMLPSpec(bias=True, activation="gelu" | "gelu_tanh" | "quick_gelu") as mlp,
         ) as block if model.positions.kind in ("learned", "sincos") and not recipe.objective.causal:
             pass
         case _:

@@ -142,8 +142,16 @@ def _model_config(network: Network) -> dict[str, Any]:
             pass
         case other:
             raise ValueError(f"block {type(other).__name__} cannot be exported to ImageGPT")
+    attention, act = (
+        block.attention,
+        {ACTIVATIONS[own]: name for name, own in reversed(ACTIVATION_NAMES.items())},
+    )
+    if attention.qk_norm_scale or attention.window or mlp.activation not in act:
+        raise ValueError(
+            "ImageGPT has no norm of queries and keys (block.qk_norm_scale), no windows (attention_rows), "
+            "and of activations quick_gelu, gelu and gelu_tanh alone"
+        )
     inner, width = mlp.up.weight.shape
-    activations = {ACTIVATIONS[own]: name for name, own in reversed(ACTIVATION_NAMES.items())}
     config = ImageGPTConfig(
         model_type="imagegpt",
         vocab_size=network.codec.vocab_size + 1,  # the last is the start token
@@ -152,7 +160,7 @@ def _model_config(network: Network) -> dict[str, Any]:
         n_layer=network.backbone.depth,
         n_head=block.attention.heads,
         n_inner=None if inner == EXPANSION * width else inner,
-        activation_function=activations[mlp.activation],
+        activation_function=act[mlp.activation],
         layer_norm_epsilon=epsilon,
     )
     return {

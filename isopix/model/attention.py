@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from isopix.core.device import has_matrix_units, lacks_matrix_units
 from isopix.core.types import Grid, PositionIndices, SelectedTokens, Tokens
-from isopix.model.blockwise_attention import attend_in_blocks
+from isopix.model.blockwise_attention import attend_in_blocks, causal_mask
 from isopix.model.positions import Heads, Rotation
 
 Rows = Float[Tensor, "B *heads _ size"]  # positions stand second to last
@@ -73,6 +73,10 @@ class SharedRows(NamedTuple):
     keys: Rows
     values: Rows
 
+    def last(self, count: int) -> "SharedRows | None":
+        """Return the last positions, at most `count`; None if that is not positive."""
+        return SharedRows(*(rows[..., -count:, :] for rows in self)) if count > 0 else None
+
 
 class AttentionCache(KVCache):
     """Keys and values; those of a prompt are kept once for all sequences that continue it."""
@@ -101,7 +105,7 @@ class AttentionCache(KVCache):
         self.first, self.second = Buffer(left, dtype), Buffer(left, dtype)
 
 
-FEW_QUERIES = 512  # up to which a CPU with AMX trains faster in blocks
+FEW_SEEN = 512  # keys at most, of which a CPU with AMX trains faster in blocks
 QK_EPSILON = 1e-6  # added to the mean square of queries and keys
 EVERY = slice(None)  # of the positions
 Scores = Float[Tensor, "B heads _ _"]  # row: query; column: key
@@ -120,7 +124,8 @@ class Attention(nn.Module):
 
     Query, key and value are one matrix [3D D], heads contiguous inside each; in training, `dropout` of
     weights. With `qk_norm_scale`, q and k are normalized to mean square 1 and their products have this scale
-    instead of 1 / sqrt(e); a `rotation`, if set, turns both.
+    instead of 1 / sqrt(e); a `rotation`, if set, turns both; of causal attention, a `window`, if set, is the
+    number of positions seen.
     """
 
     def __init__(
@@ -139,11 +144,14 @@ class Attention(nn.Module):
         self.heads, self.causal, self.dropout = heads, causal, dropout
         self.qk_norm_scale = qk_norm_scale
         self.rotation: Rotation | None = None
+        self.window: int | None = None
         self.qkv = nn.Linear(width, 3 * width, bias=bias if qkv_bias is None else qkv_bias)
         self.out = nn.Linear(width, width, bias=bias)
 
     def forward(self, tokens: Tokens) -> Tokens:
-        return self._merge(_attend(*self._project(tokens), causal=self.causal, dropout=self._dropout()))
+        q, k, v = self._project(tokens)
+        dropout = self._dropout()
+        return self._merge(_attend(q, k, v, causal=self.causal, window=self.window, dropout=dropout))
 
     def forward_queries(self, tokens: Tokens, positions: PositionIndices) -> SelectedTokens:
         """Return the outputs of `forward` at these positions only; not for causal attention."""
@@ -153,7 +161,7 @@ class Attention(nn.Module):
         k, v = F.linear(tokens, weight[width:], None if bias is None else bias[width:]).chunk(2, -1)
         q, k, v = (rearrange(part, "b n (h e) -> b h n e", h=self.heads) for part in (q, k, v))
         q, k = self._scaled(self._normed(q, positions)), self._normed(k)
-        return self._merge(_attend(q, k, v, causal=False, dropout=self._dropout()))
+        return self._merge(_attend(q, k, v, causal=False, window=None, dropout=self._dropout()))
 
     def weights(self, tokens: Tokens) -> AttentionWeights:
         """Return softmax(q kT / sqrt(e)), in float32 or wider; 0 after the query if causal."""
@@ -161,8 +169,8 @@ class Attention(nn.Module):
         dtype = torch.promote_types(q.dtype, torch.float32)
         scores = q.to(dtype) @ k.to(dtype).mT / math.sqrt(q.shape[-1])
         if self.causal:
-            later = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1)
-            scores = scores.masked_fill(later, -math.inf)
+            seen = causal_mask(scores.shape[-2], scores.shape[-1], self.window, scores.device)
+            scores = scores.masked_fill(~seen, -math.inf)
         return scores.softmax(-1)
 
     def forward_cached(self, tokens: Tokens, cache: AttentionCache) -> Tokens:
@@ -173,11 +181,12 @@ class Attention(nn.Module):
         q, k, v = self._project(tokens, slice(begin, begin + length))
         k, v = cache.first.extend(k), cache.second.extend(v)
         if begin == 0:
-            attended = F.scaled_dot_product_attention(q.to(k.dtype), k, v, is_causal=True)
-        elif cache.shared is None:
-            attended = _attend_from_one(q, k, v)
+            attended = _attend_at_once(q.to(k.dtype), k, v, causal=True, window=self.window)
         else:
-            attended = _attend_shared(q, cache.shared, k, v)
+            seen = slice(-(self.window or 0), None)
+            shared = cache.shared and cache.shared.last((self.window or begin + 1) - k.shape[-2])
+            k, v = k[..., seen, :], v[..., seen, :]
+            attended = _attend_shared(q, shared, k, v) if shared else _attend_from_one(q, k, v)
         return self.out(attended.transpose(1, 2).reshape(tokens.shape).to(tokens.dtype))
 
     def _project(self, tokens: Tokens, positions: slice = EVERY) -> tuple[Heads, Heads, Heads]:
@@ -251,20 +260,29 @@ def _multiplies_unrounded(rows: Heads) -> bool:
     return rows.is_cpu and rows.dtype == torch.bfloat16 and not has_matrix_units()
 
 
-def _attend(q: Heads, k: Heads, v: Heads, *, causal: bool, dropout: float) -> Heads:
+def _attend(q: Heads, k: Heads, v: Heads, *, causal: bool, window: int | None, dropout: float) -> Heads:
     # A CPU attends to strided heads more slowly than it copies them; a GPU does not.
     q, k, v = (part.contiguous() if part.is_cpu else part for part in (q, k, v))
-    if not dropout and _is_faster_in_blocks(q):
-        return attend_in_blocks(q, k, v, causal=causal)
-    return F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=causal)
+    if not dropout and _is_faster_in_blocks(q, window or q.shape[-2]):
+        return attend_in_blocks(q, k, v, causal=causal, window=window)
+    return _attend_at_once(q, k, v, causal=causal, window=window, dropout=dropout)
 
 
-def _is_faster_in_blocks(q: Heads) -> bool:
+def _attend_at_once(
+    q: Heads, k: Heads, v: Heads, *, causal: bool, window: int | None, dropout: float = 0.0
+) -> Heads:
+    if window is None:
+        return F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=causal)
+    mask = causal_mask(q.shape[-2], k.shape[-2], window, q.device)
+    return F.scaled_dot_product_attention(q, k, v, mask, dropout)
+
+
+def _is_faster_in_blocks(q: Heads, seen: int) -> bool:
     """Whether a CPU attends in bf16 and may round scores: for gradients, or if allowed."""
     if not (q.is_cpu and q.dtype == torch.bfloat16):
         return False
     if q.requires_grad and torch.is_grad_enabled():
-        return lacks_matrix_units() or q.shape[-2] <= FEW_QUERIES
+        return lacks_matrix_units() or seen <= FEW_SEEN
     # The compiler cannot trace a context variable; no features are compiled.
     return not torch.compiler.is_compiling() and _rounds.get() and lacks_matrix_units()
 

@@ -66,6 +66,10 @@ class ModelSpec:
     """Dropout of the first block's input."""
     block: BlockSpec = field(default_factory=TransformerSpec)
     """Block of the network."""
+    attention_rows: Size | None = None
+    """Rows of positions that causal attention sees in all blocks but the last, its own position included;
+    null: all.
+    """
     drop_path: Dropout = 0.0
     """Stochastic depth: probability of dropping the branches of the last block for an image; it increases
     linearly from 0 in the first block.
@@ -114,6 +118,8 @@ class ModelSpec:
             block.set_drop_path(self.drop_path * layer / max(1, self.depth - 1))
             if self.positions.rotates:
                 block.set_rotation(self.positions, grid)
+            if self.attention_rows and layer < distinct - 1:
+                block.set_window(self.attention_rows, grid)
         backbone = Backbone(
             grid,
             self.stem.build(codec, width),
@@ -147,9 +153,13 @@ class ModelSpec:
         if self.class_token and objective.causal:
             why = "causal attention shows it no position"
             raise ValueError(f"class_token needs a network that is not causal: {why}")
+        if self.attention_rows and (self.tie_blocks or not objective.causal):
+            raise ValueError("attention_rows needs causal attention in blocks that are not tied")
         whole = [] if self.block.accepts_subsets else [f"block {self.block.kind}"]
         whole += [f"positions {self.positions.kind}"] * self.positions.rotates
-        whole += ["embedding_conv=true"] * self.embedding_conv
+        whole += ["embedding_conv=true"] * self.embedding_conv + ["attention_rows"] * bool(
+            self.attention_rows
+        )
         if (self.class_token or corruption.drops_tokens) and whole:
             what = "class_token" if self.class_token else f"objective.corruption={corruption.kind}"
             raise ValueError(f"{what} is not possible with {whole[0]}, which needs the whole grid")

@@ -39,6 +39,9 @@ def recipe_cost(recipe: Recipe) -> ModelCost:
     tokens = visible + spec.class_token
     shape = grid if tokens == grid.positions else Grid(1, tokens)
     blocks = spec.depth * spec.block.flops(shape, width, recipe.objective.causal)
+    if spec.attention_rows:
+        unseen = max(0, grid.positions - spec.attention_rows * grid.cols)  # by the last position
+        blocks -= (spec.depth - 1) * 2 * width * unseen * (unseen + 1)
     near = 2 * width * len(taps(recipe.objective.causal)) * spec.embedding_conv
     stem = visible * (spec.stem.flops_per_token(codec, width) + near)
     forward = stem + blocks + decoded * spec.head.flops_per_token(codec, width)

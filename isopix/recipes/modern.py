@@ -4,8 +4,9 @@ Command:  isopix pretrain modern.tiny --data cifar10 --out runs/modern
           isopix pretrain modern.small --data cifar10 --out runs/modern-small
 
 Differences from `igpt.tiny`: colors whose embeddings start by their distances; a causal convolution of the
-embeddings; rotary position embeddings in two dimensions; Muon with Adam for embeddings, head and norms; a
-constant learning rate with a linear end; branches that start at zero.
+embeddings; rotary position embeddings in two dimensions; attention to three rows in all blocks but the last;
+Muon with Adam for embeddings, head and norms; a constant learning rate with a linear end; branches that start
+at zero.
 """
 
 from isopix.model.blocks.transformer import TransformerSpec
@@ -36,6 +37,7 @@ def _modern(name: str, *, depth: int, width: int, heads: int) -> Recipe:
             positions=RotaryPositionEmbeddingSpec(),
             embedding_conv=True,
             block=TransformerSpec(heads=heads),
+            attention_rows=3,
             depth=depth,
             width=width,
             init="zero_residual",

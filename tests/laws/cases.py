@@ -90,6 +90,7 @@ def pixel_choices() -> dict[str, list[Any]]:
         "codec": codecs(patches=False),
         "positions": variants(PositionEmbeddingSpec),
         "embedding_conv": [False, True],
+        "attention_rows": [None, 2],
         "data": [DataConfig(rows=6, cols=6), DataConfig(rows=4, cols=7)],
         "init": ["keras", "openai", "zero_residual"],
     }
@@ -137,13 +138,14 @@ def image_gpt() -> Iterator[dict[str, Any]]:
 def fits(parts: dict[str, Any]) -> bool:
     """Whether these parts go together, in other words than the package's; all others are refused."""
     objective, block, codec, head = (parts.get(name) for name in ("objective", "block", "codec", "head"))
-    prefixed = parts.get("class_token", False)
+    prefixed, windows = parts.get("class_token", False), parts.get("attention_rows")
     subsets = prefixed or objective.corruption.drops_tokens
     rotates = "positions" in parts and parts["positions"].rotates
     return (
         not (prefixed and objective.causal)
         and (isinstance(codec, PaletteSpec) or not isinstance(parts.get("stem"), pixels.ColorEmbeddingSpec))
         and not (subsets and not block.accepts_subsets)
+        and not (windows and not (objective.causal and isinstance(block, TransformerSpec)))
         and not (objective.causal and isinstance(block, AxialSpec))
         and not (
             parts.get("init") == "zero_residual"
@@ -192,7 +194,8 @@ def title(recipe: Recipe) -> str:
     objective, model = recipe.objective, recipe.model
     mask = getattr(objective, "mask", None)
     what = f"{mask.kind}{getattr(mask, 'ratio', '')}" if mask else objective.kind
-    block = f"{'conv-' * model.embedding_conv}{model.block.kind}-{model.block.norm.kind}"
+    more = "conv-" * model.embedding_conv + "rows-" * bool(model.attention_rows)
+    block = f"{more}{model.block.kind}-{model.block.norm.kind}"
     names = [model.codec.kind, model.stem.kind, model.positions.kind, block, what]
     if model.codec.patch_size > 1:
         flags = {"token": model.class_token, "tied": model.tie_blocks, "causal": objective.causal}

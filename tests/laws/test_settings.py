@@ -27,6 +27,7 @@ VALUES = """
 model.stem=linear_pixel_embedding model.positions=sincos model.class_token=true
 model.embedding_dropout=0.5 model.drop_path=0.5 model.block=axial model.block.norm=layer_norm
 model.depth=1 model.width=16 model.tie_blocks=true model.embedding_conv=true model.init=keras
+model.attention_rows=2+objective=autoregressive
 objective=autoregressive objective.mask=block objective.corruption=mask_token
 data.source=digits data.rows=12 data.cols=12 data.crop=random data.crop_fraction=0.5 data.resample=bicubic
 data.holdout=0.3 data.train_on_validation=true+finetune.patience=null data.limit=12 data.labels_per_class=4

@@ -57,6 +57,10 @@ class Block(nn.Module, abc.ABC):
         name = type(self).__name__
         raise ValueError(f"positions={positions.kind} rotates queries and keys, which {name} does not have")
 
+    def set_window(self, rows: int, grid: Grid) -> None:
+        """Have causal attention see as many positions as these rows hold. Raises ValueError if it cannot."""
+        raise ValueError(f"attention_rows is not possible with {type(self).__name__}")
+
     def attention_axes(self, grid: Grid) -> list[AttentionAxis]:
         """Return what each of its attentions covers, in order."""
         raise NotImplementedError
@@ -186,6 +190,9 @@ class TransformerBlock(Block):
     def set_rotation(self, positions: PositionEmbeddingSpec, grid: Grid) -> None:
         attention = self.attention
         attention.rotation = positions.rotation(grid, attention.out.in_features // attention.heads)
+
+    def set_window(self, rows: int, grid: Grid) -> None:
+        self.attention.window = rows * grid.cols
 
     @property
     def supports_forward_at(self) -> bool:

@@ -131,6 +131,9 @@ def test_networks_that_imagegpt_cannot_represent_are_refused_by_name() -> None:
     for net, message in (
         (network(name="igpt.digits_bert"), "masked model"),
         (network("block.norm.kind=layer_norm"), "norm1.bias' has no place in"),
+        (network("block.qk_norm_scale=0.1"), "no norm of queries and keys"),
+        (network("attention_rows=2"), "no windows"),
+        (network("block.mlp.activation=relu_squared"), "of activations quick_gelu"),
     ):
         assert message in refusal(export_imagegpt, net)
 

@@ -122,6 +122,8 @@ NOT_EXPORTED = {
     "positions=factorized": "model.positions=learned or sincos",
     "stem=conv_patch_embed": "model.stem=patch_embed",
     "block.norm=rms_norm": "model.block=transformer with layer_norm",
+    "block.qk_norm_scale=0.1": "model.block=transformer with layer_norm",
+    "block.mlp.activation=relu_squared": "model.block=transformer with layer_norm",
     "cols=24": "only squares, or data.crop=squash",
 }
 

@@ -6,8 +6,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from isopix.codecs.palette_spec import PaletteSpec
 from isopix.core.random import generator
 from isopix.core.types import Grid, Mask
+from isopix.data.dataset import DataConfig
 from isopix.model.attention import Attention, AttentionCache
 from isopix.model.blocks.axial import AxialSpec
 from isopix.model.masking import DropMaskingSpec
@@ -40,6 +42,16 @@ def test_weights_times_values_are_the_output(causal: bool) -> None:
     torch.testing.assert_close(attention(tokens), expected)
     torch.testing.assert_close(weights.sum(-1), torch.ones(2, 3, 7, dtype=torch.float64))
     assert bool((weights.triu(1) == 0).all()) == causal
+
+
+def test_all_blocks_but_the_last_see_the_rows_given() -> None:
+    codec, data = PaletteSpec(num_colors=2), DataConfig(rows=4, cols=3)
+    recipe = cases.LAW.updated(codec=codec, data=data, attention_rows=2)
+    network = cases.busy(recipe)
+    before = torch.arange(12)[:, None] - torch.arange(12)
+    first, last = network.backbone.attention_weights(network.inputs_of(cases.images(recipe)))
+    assert torch.equal(first[0, 0] > 0, (before >= 0) & (before < 6))
+    assert torch.equal(last[0, 0] > 0, before >= 0)
 
 
 def test_normed_queries_and_keys_have_products_of_the_given_scale() -> None:

@@ -17,11 +17,13 @@ from isopix.model.network import RoundedLinear, with_rounded_matrices
 from isopix.recipes.recipe import Recipe
 from tests.laws import cases
 
-SHAPES = {  # queries, keys, causal
-    "causal": (37, 37, True),
-    "all keys": (37, 37, False),
-    "some queries": (5, 37, False),
-    "one position": (1, 1, True),
+SHAPES = {  # queries, keys, causal, window
+    "causal": (37, 37, True, None),
+    "windows": (37, 37, True, 7),
+    "windows of more than a block": (37, 37, True, 20),
+    "all keys": (37, 37, False, None),
+    "some queries": (5, 37, False, None),
+    "one position": (1, 1, True, None),
 }
 
 
@@ -33,11 +35,11 @@ def heads(queries: int, keys: int, dtype: torch.dtype = torch.float64) -> tuple[
     )
 
 
-def by_hand(q: Tensor, k: Tensor, v: Tensor, *, causal: bool) -> Tensor:
+def by_hand(q: Tensor, k: Tensor, v: Tensor, *, causal: bool, window: int | None = None) -> Tensor:
     """In float64, one query after the other."""
     results = []
     for place in range(q.shape[2]):
-        seen = slice(0, place + 1) if causal else slice(None)
+        seen = slice(max(0, place + 1 - (window or place + 1)), place + 1) if causal else slice(None)
         scores = torch.einsum("bhe,bhne->bhn", q[:, :, place], k[:, :, seen]) / math.sqrt(q.shape[-1])
         weights = scores.exp() / scores.exp().sum(-1, keepdim=True)
         results.append(torch.einsum("bhn,bhne->bhe", weights, v[:, :, seen]))
@@ -48,15 +50,16 @@ def by_hand(q: Tensor, k: Tensor, v: Tensor, *, causal: bool) -> Tensor:
 @pytest.mark.parametrize("scores", [1, 100, 1000, 2**22])
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 def test_values_and_gradients_are_those_by_hand(
-    monkeypatch: pytest.MonkeyPatch, shape: tuple[int, int, bool], scores: int, kept: int
+    monkeypatch: pytest.MonkeyPatch, shape: tuple[int, int, bool, int | None], scores: int, kept: int
 ) -> None:
     monkeypatch.setattr(blockwise_attention, "KEPT_SCORES", kept)
     monkeypatch.setattr(blockwise_attention, "BLOCK_SCORES", scores)
     monkeypatch.setattr(blockwise_attention, "BLOCK_QUERIES", 16)
-    queries, keys, causal = shape
+    queries, keys, causal, window = shape
     inputs = heads(queries, keys)
     weight = torch.randn(3, 2, queries, 8, dtype=torch.float64, generator=generator(1, "heads"))
-    found, expected = attend_in_blocks(*inputs, causal=causal), by_hand(*inputs, causal=causal)
+    settings = {"causal": causal, "window": window}
+    found, expected = attend_in_blocks(*inputs, **settings), by_hand(*inputs, **settings)
     torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
     gradients, exact = (torch.autograd.grad(each, inputs, weight) for each in (found, expected))
     torch.testing.assert_close(gradients, exact, rtol=1e-11, atol=1e-12)
@@ -115,9 +118,11 @@ def test_blocks_are_for_training_and_features_in_bf16_without_amx_or_for_few_que
     calls = []
     """Few queries with AMX are the case of None."""
     monkeypatch.setattr(attention, "lacks_matrix_units", lambda: bool(lacks))
-    monkeypatch.setattr(attention, "FEW_QUERIES", 9 if lacks is None else 8)
+    monkeypatch.setattr(attention, "FEW_SEEN", 9 if lacks is None else 8)
     monkeypatch.setattr(
-        attention, "attend_in_blocks", lambda q, k, v, causal: calls.append(causal) or torch.zeros_like(q)
+        attention,
+        "attend_in_blocks",
+        lambda q, k, v, causal, window: calls.append(causal) or torch.zeros_like(q),
     )
     layer = Attention(width=16, heads=2, causal=True, bias=False, dropout=dropout)
     rounding = attention.rounded_scores() if rounds else nullcontext()
@@ -132,7 +137,7 @@ def test_the_operators_are_described_as_they_are(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(blockwise_attention, "BLOCK_QUERIES", 16)
     q, k, v = (each.flatten(0, 1).detach().requires_grad_() for each in heads(37, 37, torch.float32))
     checks = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_static")
-    torch.library.opcheck(blockwise_attention._attend, (q, k, v, True), test_utils=checks)
+    torch.library.opcheck(blockwise_attention._attend, (q, k, v, True, 20), test_utils=checks)
 
 
 def built(*, bias: bool, activation: str = "quick_gelu") -> TwoLayerMLP:

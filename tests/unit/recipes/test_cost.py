@@ -84,6 +84,16 @@ def test_dropping_tying_and_recomputation_are_counted() -> None:
     assert again.training_flops - plain.training_flops == int(4 * block)
 
 
+def test_windows_and_the_convolution_of_embeddings_are_counted() -> None:
+    """13 taps; three of four blocks see the last 96 of 1,024 positions."""
+    plain, conv, rows = (
+        recipe_cost(resolved("igpt.tiny", *words)).forward_flops
+        for words in ((), ("embedding_conv=true",), ("attention_rows=3",))
+    )
+    assert conv - plain == 1024 * 2 * 13 * 128
+    assert plain - rows == 3 * 4 * 128 * sum(position + 1 - 96 for position in range(96, 1024))
+
+
 def test_matmul_throughput_counts_two_flops_per_multiply_add(monkeypatch: pytest.MonkeyPatch) -> None:
     """One product of [512 x 8] and [8 x 32] in two seconds."""
     clock = iter([0.0, 0.0, 1.0, 2.0])
