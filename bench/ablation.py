@@ -11,12 +11,9 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import torch
 from commands import run_once
 from recorded_runs import RecordedRuns, parser
-from speed.timing import Stopwatch, Work
 
-import isopix
 from isopix.recipes import registry
 
 STEPS = 400
@@ -40,7 +37,7 @@ PARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 }
 SHORTER = (4, 6)  # parts of the steps that the whole schedule of the modern recipe takes
 OWN_SIZE = ("size=32", "batch_size=16")  # of `igpt.tiny`, as is the number of steps
-PROBED, SAMPLES = 2000, 16  # images
+PROBED = 2000  # images
 
 
 class Row(NamedTuple):
@@ -81,8 +78,7 @@ class Ablation(RecordedRuns):
             found = self.train(folder, ENDS[row.end], *words, seed=seed, steps=steps)
             limit = str(200 if self.options.tiny else PROBED)
             run_once(folder / "probes", "probe", str(folder), "--limit", limit)
-            found |= {"probe": probe_scores(folder), "sampling_seconds": sampling_seconds(folder)}
-            return {"row": row.name, "end": row.end, **found}
+            return {"row": row.name, "end": row.end, **found, "probe": probe_scores(folder)}
 
         return self.run(name, steps, measured)
 
@@ -98,13 +94,6 @@ def probe_scores(run: Path) -> dict[str, Any]:
     names = ("layer", "val_accuracy", "test_accuracy", "interval")
     layers = [{name: each[name] for name in names} for each in probe["layers"]]
     return {"num_images": probe["num_images"], "layers": layers, "chosen": layers[probe["best_index"]]}
-
-
-def sampling_seconds(run: Path) -> float:
-    """Return the seconds per sampled image, the median of batches."""
-    model, watch = isopix.load(run, device="cpu"), Stopwatch(torch.device("cpu"), repeats=3)
-    work = Work(call=lambda: model.sample(SAMPLES, batch_size=SAMPLES), items=SAMPLES)
-    return watch.alternate({"samples": {"": work}}).times["samples"][""].median
 
 
 def main() -> None:

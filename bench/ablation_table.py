@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from cells import read, threads
-from paper_tables import table
+from cells import read, table, threads
 from recorded_runs import crossing, of_row
 
 from isopix.core.stats import mean_half_width
@@ -27,20 +26,17 @@ COLORS = dict(zip(ENDS, style.COLORS, strict=False))
 def ablation(found: dict[str, Any] | None = None) -> str:
     """Return a row for each run of the ablation, next to the end that it is compared with."""
     found = found or read("ablation.json")
-    columns = ("", "test loss", "difference", "probe", "points", "minutes", "FLOPs", "ms per sample")
+    columns = ("", "test loss", "difference", "probe", "points", "FLOPs")
     rows = []
     for row, runs in by_row(found).items():
         base = of_row(found["runs"], reference(row))
-        minutes = statistics.mean(each["seconds"] for each in runs) / 60
         cells = (
             row,
             mean_and_std([each["test_nats"] for each in runs], ".3f"),
             difference([(one["test_nats"], other["test_nats"]) for one, other in pairs(runs, base)], "+.3f"),
             mean_and_std([accuracy(each) for each in runs]),
             difference([(100 * accuracy(a), 100 * accuracy(b)) for a, b in pairs(runs, base)], "+.1f"),
-            f"{minutes:.1f}",
             f"{runs[0]['flops']:.2e}",
-            f"{1000 * statistics.median(each['sampling_seconds'] for each in runs):.1f}",
         )
         rows.append(cells)
     return f"{table(columns, rows)}\n{note(found)}\n"

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,12 @@ RESULTS = Path(__file__).parent / "results"
 
 def read(name: str) -> Any:
     return json.loads((RESULTS / name).read_text())
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a Markdown table."""
+    lines = (columns, ["---"] * len(columns), *rows)
+    return "".join(f"|{''.join(f' {cell} |' if cell else ' |' for cell in line)}\n" for line in lines)
 
 
 def threads(found: dict[str, Any]) -> str:

@@ -3,7 +3,7 @@
 import statistics
 from typing import Any
 
-from cells import read, threads
+from cells import read, table, threads
 
 from isopix.core.text import mean_and_std
 
@@ -18,22 +18,22 @@ def demo() -> str:
     """Return the networks of the demo beside their baselines."""
     found = read("demo.json")
     columns = ("network", "test loss", "best learning-free baseline", "test accuracy", "untrained", "gain")
-    rows = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+    rows = []
     for name, runs in found["runs"].items():
         networks = [run["probe"]["network"] for run in runs]
         loss, free = statistics.mean(run["loss_nats"] for run in runs), [run["learning_free"] for run in runs]
-        cells = [
+        cells = (
             NETWORKS[name],
             f"{loss:.2f}",
             f"{statistics.mean(each['nats'] for each in free):.2f} ({free[0]['name']})",
             f"**{accuracy(networks)}**",
             accuracy([run["baselines"]["untrained"] for run in runs]),
             gain([run["probe"]["gain"] for run in runs]),
-        ]
-        rows.append(f"| {' | '.join(cells)} |")
+        )
+        rows.append(cells)
     pixels = found["runs"]["ar"][0]["baselines"]["raw pixels"]  # the same for all networks and seeds
-    rows.append(f"| raw pixels | | | {best(pixels)['test_accuracy']:.1%} | | |")
-    return "\n".join([*rows, "", setup(found)]) + "\n"
+    rows.append(("raw pixels", "", "", f"{best(pixels)['test_accuracy']:.1%}", "", ""))
+    return f"{table(columns, rows)}\n{setup(found)}\n"
 
 
 def setup(found: dict[str, Any]) -> str:

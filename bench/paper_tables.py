@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from cells import read
+from cells import read, table
 
 from isopix.core.text import mean_and_std
 from isopix.recipes import published as tables
@@ -140,8 +140,3 @@ def costs(group: str) -> str:
 def hours(count: float) -> str:
     """Format a number of hours: `792.6`, `0.026`."""
     return f"{count:,.1f}" if count >= 10 else f"{count:.2g}"
-
-
-def table(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
-    lines = [columns, ("---",) * len(columns), *rows]
-    return "\n".join(f"| {' | '.join(line)} |".replace("|  |", "| |") for line in lines) + "\n"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from cells import RESULTS, read, threads
+from cells import RESULTS, read, table, threads
 from commands import SEEDS, environment, finished, pretraining_results, run_benchmark, test_metrics, train
 from patches import FINETUNING, LABELS, STEPS
 
@@ -70,23 +70,22 @@ def causes() -> str:
     """Return a row for each cause that is measured."""
     runs = read(RESULT.name)["runs"]
     columns = ("fine-tuned", "from scratch", "difference, points (95% interval)", "pre-training loss")
-    rows = [f"| changed | {' | '.join(columns)} |", "|---" * 5 + "|"]
+    rows = []
     for name, each in runs.items():
         tuned, scratch = each["accuracies"]
         differences = 100 * (np.array(tuned) - np.array(scratch))
         difference = f"{differences.mean():+.1f} ± {mean_half_width(differences):.1f}"
         loss, free = (each[key]["mean"] for key in ("loss_nats", "baseline_nats"))
-        cells = [mean_and_std(tuned), mean_and_std(scratch), difference, f"{loss:.3f} (baseline {free:.3f})"]
-        rows.append(f"| {CAUSES[name][0]} | {' | '.join(cells)} |")
+        losses = f"{loss:.3f} (baseline {free:.3f})"
+        rows.append((CAUSES[name][0], mean_and_std(tuned), mean_and_std(scratch), difference, losses))
     first = next(iter(runs.values()))
     images = first["images"]
-    rows.append(
+    return table(("changed", *columns), rows) + (
         f"\nTest accuracy, {images['test']:,} images, mean ± std over {len(SEEDS)} seeds, each with its own"
         f" pre-training ({first['images_seen']:,} training images processed, of {images['train']:,}) and draw"
         f" of {LABELS} of the labels, paired; isopix {first['isopix']}, {threads(first)} of"
         f" {first['device']}.\n"
     )
-    return "\n".join(rows)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from cells import read, threads
+from cells import read, table, threads
 
 Cell = Callable[[dict[str, Any]], str]
 Rows = list[tuple[str, Cell]]
@@ -13,16 +13,14 @@ def reliability() -> str:
     """Return one column per trainer, with a group of rows per fault."""
     found = read("reliability.json")
     trainers = list(found["trainers"].values())
-    rows = [f"| | {' | '.join(each['trainer'] for each in trainers)} |", "|---" * (len(trainers) + 1) + "|"]
-    rows += [f"| {title} | {' | '.join(map(cell, trainers))} |" for title, cell in ROWS]
+    rows = [(title, *map(cell, trainers)) for title, cell in ROWS]
     sizes = ", ".join(f"{sum(each['checkpoint_bytes'].values()) / 1e6:.1f} MB" for each in trainers)
     settings = found["settings"]
-    setup = (
-        f"{settings['steps']} steps of {settings['batch_size']} images, a checkpoint after every step "
+    return table(("", *(each["trainer"] for each in trainers)), rows) + (
+        f"\n{settings['steps']} steps of {settings['batch_size']} images, a checkpoint after every step "
         f"({sizes}). The damaged checkpoint is of step {settings['damaged_at_step']}. "
-        f"{found['device']}, {threads(found)}, torch {found['torch']}, isopix {found['isopix']}."
+        f"{found['device']}, {threads(found)}, torch {found['torch']}, isopix {found['isopix']}.\n"
     )
-    return "\n".join([*rows, "", setup]) + "\n"
 
 
 def count(fault: str, *keys: str) -> Cell:

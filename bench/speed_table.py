@@ -1,43 +1,48 @@
 """The tables of docs/speed.md: times next to peers, and memory."""
 
 import re
-from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
-from cells import RESULTS, format_ratio, format_seconds, read, recorded_peak_memories, threads
+from cells import RESULTS, format_ratio, format_seconds, read, recorded_peak_memories, table, threads
 
 from isopix.core.text import format_bytes
 
-RATE = "at the measured rate"
-SIDES = ("isopix_seconds", "peer_seconds")
+PEAK, RATE = "at the data-sheet peak", "at the measured rate"  # of peers that are bounds
+MATRIX_RATE = f"{RATE} of matrix products"
 
 
 def speed() -> str:
-    """Return one row per task on the machine that was measured last, next to the fastest peer."""
-    machine = results()[-1]["device"]
-    found = [each for each in results() if each["device"] == machine]
-    tasks: dict[str, list[tuple[dict[str, Any], str]]] = {}
-    for content in found:
-        for comparison, item in comparisons(content):
-            tasks.setdefault(comparison["task"], []).append((comparison, item))
-    head = ["| task | isopix | fastest peer | ratio (range) |", "|---|---|---|---|"]
-    counts = {each["n"] for each, _ in chain.from_iterable(tasks.values())}
+    """Return a table for each machine, of which the one measured last is the first."""
+    files = results()
+    machines = dict.fromkeys(each["device"] for each in reversed(files))
+    return "\n".join(of_machine([each for each in files if each["device"] == name]) for name in machines)
+
+
+def of_machine(files: list[dict[str, Any]]) -> str:
+    """Return one row per task, next to the fastest peer."""
+    tasks: dict[str, list[dict[str, Any]]] = {}
+    for record in chain.from_iterable(found["benchmarks"] for found in files):
+        for each in record["comparisons"]:
+            tasks.setdefault(each["task"], []).append({**each, "item": record["item"]})
+    counts = {each["n"] for of_task in tasks.values() for each in of_task}
     repeats = " to ".join(map(str, sorted({min(counts), max(counts)})))
-    title = f"On {machine}, {threads(found[-1])}, torch {found[-1]['torch']}, {repeats} repeats:\n"
-    return "\n".join([title, *head, *map(row, tasks.values()), ""])
+    last = files[-1]
+    title = f"On {last['device']}, {threads(last)}, torch {last['torch']}, {repeats} repeats:\n"
+    columns = ("task", "isopix", "fastest peer", "ratio (range)", "of the matrix rate")
+    return f"{title}\n{table(columns, map(row, tasks.values()))}"
 
 
 def memory() -> str:
     """Return the peak memory of training steps: the smallest of isopix and of its peer."""
-    rows, machines = ["| task | isopix | peer |", "|---|---|---|"], set()
+    rows, machines = [], set()
     for found in results():
-        for record in measured(found):
+        for record in found["benchmarks"]:
             if peaks := recorded_peak_memories(record["values"]):
-                cells = [smallest(peaks, own=own) for own in (True, False)]
-                rows.append(f"| {record['comparisons'][0]['task']} | {' | '.join(cells)} |")
+                cells = (smallest(peaks, own=own) for own in (True, False))
+                rows.append((record["comparisons"][0]["task"], *cells))
                 machines.add(found["device"])
-    return "\n".join([*rows, "", f"On {', '.join(sorted(machines))}.", ""])
+    return table(("task", "isopix", "peer"), rows) + f"\nOn {', '.join(sorted(machines))}.\n"
 
 
 def smallest(peaks: dict[str, float | int], *, own: bool) -> str:
@@ -46,9 +51,8 @@ def smallest(peaks: dict[str, float | int], *, own: bool) -> str:
 
 
 def results() -> list[dict[str, Any]]:
-    """Return the content of every file of speeds; the last file has the benchmark of a machine."""
-    files = sorted(RESULTS.glob("speed-*.json"))
-    contents = [read(file.name) for file in files]
+    """Return every file of speeds, with the benchmarks that no later file has of the same machine."""
+    contents = [read(file.name) for file in sorted(RESULTS.glob("speed-*.json"))]
     for place, content in enumerate(contents):
         same = [other for other in contents[place + 1 :] if other["device"] == content["device"]]
         later = {each["name"] for other in same for each in measured(other)}
@@ -60,22 +64,23 @@ def measured(found: dict[str, Any]) -> list[dict[str, Any]]:
     return [each for each in found["benchmarks"] if each["state"] == "measured"]
 
 
-def comparisons(found: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
-    for record in measured(found):
-        yield from ((each, f"/{record['item']}") for each in record["comparisons"])
-
-
-def row(of_task: list[tuple[dict[str, Any], str]]) -> str:
-    peers = [each for each in of_task if RATE not in each[0]["peer"]]
-    fastest, item = min(peers, key=lambda each: each[0]["peer_seconds"]["median"])
-    own = f"{format_seconds(fastest['isopix_seconds']['median'])}{item}"
+def row(of_task: list[dict[str, Any]]) -> tuple[str, ...]:
+    """Return the cells of a task; a bound is the fastest peer only if there is no other."""
+    fastest = min(of_task, key=order)
+    own = f"{format_seconds(fastest['isopix_seconds']['median'])}/{fastest['item']}"
+    rates = [f"{each['speedup']:.0%}" for each in of_task if MATRIX_RATE in each["peer"]]
     peer = re.sub(r", (fp32|bf16|eager|compiled|batch \d+)|(?<=[a-z]) \d+\.\d\S*", "", fastest["peer"])
-    return f"| {fastest['task']} | {own} | {peer} | {ratio(fastest)} |"
+    return fastest["task"], own, peer, ratio(fastest), ", ".join(rates)
+
+
+def order(comparison: dict[str, Any]) -> tuple[bool, bool, float]:
+    peer = comparison["peer"]
+    return RATE in peer, PEAK in peer, comparison["peer_seconds"]["median"]
 
 
 def ratio(comparison: dict[str, Any]) -> str:
     """Return the ratio of the medians and, with repeats, its range: slowest against fastest repeat."""
-    own, peer = (comparison[side] for side in SIDES)
+    own, peer = comparison["isopix_seconds"], comparison["peer_seconds"]
     low, high = peer["min"] / own["max"], peer["max"] / own["min"]
     spread = f" ({format_ratio(low)} to {format_ratio(high)})" if comparison["n"] > 1 else ""
     return format_ratio(comparison["speedup"]) + spread

@@ -2,15 +2,14 @@
 
 import statistics
 from collections import Counter
-from collections.abc import Sequence
 from functools import cache
 from itertools import chain
 from typing import Any
 
-from cells import RESULTS, read
+from cells import RESULTS, read, table
 
 from isopix.studies.inductive_bias.claims import evaluate_trials
-from isopix.studies.inductive_bias.results import STUDY_POOLS, TrialResult
+from isopix.studies.inductive_bias.results import STUDY_POOLS, Trial, TrialResult
 from isopix.studies.inductive_bias.study import SCALES, Study
 
 PAIRS = {
@@ -23,11 +22,6 @@ SHORT = {"does not hold": "no", "not decided": "open", "cannot be judged": "–"
 WEAK = 0.8  # power below which a claim is listed
 
 
-def study_tiny() -> str:
-    """Return the blocks of the tiny study, on translated digits."""
-    return f"{blocks_table('study-tiny')}\n{sample('study-tiny')}\n"
-
-
 def study_time() -> str:
     """Return how long the tiny study took."""
     found = read("study-tiny-time.json")
@@ -38,42 +32,27 @@ def study_time() -> str:
     )
 
 
-def study_small() -> str:
-    """Return the blocks of the small study, on CIFAR-10."""
-    return f"{blocks_table('study-small')}\n{sample('study-small')}\n"
-
-
 def study_claims() -> str:
     """Return the verdict of each claim in both studies, under both pools; contrasts are in a study's page."""
     studies = {"digits": "study-tiny", "CIFAR-10": "study-small"}
     columns = [f"{title}, `{pool}`" for title in studies for pool in STUDY_POOLS]
-    rows = [f"| claim of the paper | {' | '.join(columns)} |", "|---|" + "---|" * len(columns)]
     found = [
         list(evaluate_trials(done, SCALES[study.plan.scale].effects).values())
         for study, done in map(finished, studies.values())
     ]
+    rows = []
     for claims in zip(*chain.from_iterable(found), strict=True):
-        verdicts = " | ".join(SHORT.get(claim.verdict, claim.verdict) for claim in claims)
-        rows.append(f"| ({claims[0].letter}) {claims[0].claim} | {verdicts} |")
+        verdicts = [SHORT.get(claim.verdict, claim.verdict) for claim in claims]
+        rows.append((f"({claims[0].letter}) {claims[0].claim}", *verdicts))
     legend = "; ".join(f"{short}: {verdict}" for verdict, short in SHORT.items())
-    return "\n".join([*rows, "", f"By 95% intervals; {legend}."]) + "\n"
+    return f"{table(('claim of the paper', *columns), rows)}\nBy 95% intervals; {legend}.\n"
 
 
 def study_differences() -> str:
     """Return how much networks of a study differ between machines, precisions and initializations."""
-    rows = [
-        "| studies | networks | loss (nats) | accuracy, pool `mean` | accuracy, pool `grid4` |",
-        "|---|---|---|---|---|",
-    ]
+    rows = []
     for title, names in PAIRS.items():
-        one, other = (
-            {
-                (each.trial.architecture, each.trial.seed): each.trial
-                for each in finished(name)[1]
-                if each.trial
-            }
-            for name in names
-        )
+        one, other = ({(each.architecture, each.seed): each for each in trials_of(name)} for name in names)
         both = [(one[key], other[key]) for key in one if key in other]
         losses = [abs(a.loss - b.loss) for a, b in both]
         cells = [f"{statistics.mean(losses):.4f} (max {max(losses):.4f})"]
@@ -81,8 +60,9 @@ def study_differences() -> str:
             accuracies = [[100 * each.probes[pool].network.test_accuracy for each in pair] for pair in both]
             points = [abs(a - b) for a, b in accuracies]
             cells.append(f"{statistics.mean(points):.1f} (max {max(points):.1f}) points")
-        rows.append(f"| {title} | {len(both)} | {' | '.join(cells)} |")
-    return "\n".join([*rows, "", "Absolute differences between networks of the same seed."]) + "\n"
+        rows.append((title, str(len(both)), *cells))
+    columns = ("studies", "networks", "loss (nats)", *(f"accuracy, pool `{pool}`" for pool in STUDY_POOLS))
+    return table(columns, rows) + "\nAbsolute differences between networks of the same seed.\n"
 
 
 @cache
@@ -92,12 +72,15 @@ def finished(name: str) -> tuple[Study, list[TrialResult]]:
     return study, [each for each in study.results().values() if each.trial is not None]
 
 
-def blocks_table(name: str) -> str:
+def trials_of(name: str) -> list[Trial]:
+    return [each.trial for each in finished(name)[1] if each.trial is not None]
+
+
+def study_blocks(name: str) -> str:
     """Return the mean loss and accuracies of each block, with its untrained networks, over all else."""
-    _, done = finished(name)
-    trials = [each.trial for each in done if each.trial is not None]
-    columns = " | ".join(f"accuracy, pool `{pool}` (untrained)" for pool in STUDY_POOLS)
-    rows = [f"| block | loss (nats) | {columns} |", "|---|---|" + "---|" * len(STUDY_POOLS)]
+    trials = trials_of(name)
+    columns = ("block", "loss (nats)", *(f"accuracy, pool `{pool}` (untrained)" for pool in STUDY_POOLS))
+    rows = []
     for block in dict.fromkeys(trial.block for trial in trials):
         own = [trial for trial in trials if trial.block == block]
         cells = [f"{statistics.mean(trial.loss for trial in own):.3f}"]
@@ -108,10 +91,10 @@ def blocks_table(name: str) -> str:
                 for network in ("network", "untrained")
             )
             cells.append(f"{trained:.1%} ({untrained:.1%})")
-        rows.append(f"| {block} | {' | '.join(cells)} |")
+        rows.append((block, *cells))
     pixels = statistics.mean(trial.probes["mean"].raw_pixels.test_accuracy for trial in trials)
     note = f"Means over encodings, depths and seeds. All raw pixels: {pixels:.1%}."
-    return "\n".join([*rows, "", note]) + "\n"
+    return f"{table(columns, rows)}\n{note}\n\n{sample(name)}\n"
 
 
 def sample(name: str) -> str:
@@ -119,19 +102,14 @@ def sample(name: str) -> str:
     study, done = finished(name)
     probed = ", ".join(f"{count:,} {split}" for split, count in done[0].metrics["images"].items())
     hours = sum(each.seconds for each in done) / 3600
-    trials = [each.trial for each in done if each.trial is not None]
-    counts = Counter(trial.architecture for trial in trials).values()
+    counts = Counter(trial.architecture for trial in trials_of(name)).values()
     seeds = f"{max(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
+    environments = (each.environment for each in done)
+    machines = ", ".join({f"{each['device']} in {each['precision']}": None for each in environments})
     return (
         f"{len(done)} networks, {seeds} seeds. Probe: {study.specs[0].probe.label()}, {probed} images. "
-        f"{hours:.1f} hours of one thread on {machines(done)}, isopix {done[0].environment['isopix']}."
+        f"{hours:.1f} hours of one thread on {machines}, isopix {done[0].environment['isopix']}."
     )
-
-
-def machines(results: Sequence[TrialResult]) -> str:
-    """Return the devices and precisions."""
-    found = (each.environment for each in results)
-    return ", ".join({f"{each['device']} in {each['precision']}": None for each in found})
 
 
 def simulation() -> str:
@@ -142,7 +120,7 @@ def simulation() -> str:
         scales.setdefault(row["scale"], {})[row["world"]] = row
     letters = [world for world in next(iter(scales.values())) if len(world) == 1]
     columns = ("scale", "false verdicts, at most", f"power below {WEAK:.0%}", "power of the other claims")
-    rows = [f"| {' | '.join(columns)} |", "|---|---|---|---|"]
+    rows = []
     for scale, worlds in scales.items():
         power = {
             each: worlds[each]["verdicts"][each].get("holds", 0) / worlds[each]["studies"] for each in letters
@@ -151,9 +129,9 @@ def simulation() -> str:
         false += [worst(worlds[world], verdict) for verdict in FALSE for world in ("mixed", "encodings")]
         weak = ", ".join(f"({each}) {found:.0%}" for each, found in power.items() if found < WEAK)
         strong = f"{min(found for found in power.values() if found >= WEAK):.0%} or more"
-        rows.append(f"| {scale} | {max(false):.0%} | {weak} | {strong} |")
+        rows.append((scale, f"{max(false):.0%}", weak, strong))
     counts = {row["studies"] for row in found["worlds"]}
-    return "\n".join([*rows, "", f"{min(counts):,} to {max(counts):,} studies a cell."]) + "\n"
+    return f"{table(columns, rows)}\n{min(counts):,} to {max(counts):,} studies a cell.\n"
 
 
 def worst(row: dict[str, Any], verdict: str) -> float:

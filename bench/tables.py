@@ -13,21 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from ablation_table import ablation
-from cells import read, threads
+from cells import read, table, threads
 from data_table import decode, large_data, scale, shipped_models
 from demo_table import demo, flowers
 from paper_tables import costs, igpt_numbers, patchformer_numbers, vit_numbers
 from patchformer_causes import causes
 from reliability_table import reliability
 from speed_table import memory, speed
-from study_table import (
-    simulation,
-    study_claims,
-    study_differences,
-    study_small,
-    study_time,
-    study_tiny,
-)
+from study_table import simulation, study_blocks, study_claims, study_differences, study_time
 from time_to_quality import time_to_quality
 
 from isopix.core.text import count_of, mean_and_std
@@ -58,18 +51,17 @@ def render(page: Path) -> str:
 
 def evidence() -> str:
     """Return the tiny CIFAR-10 runs: test loss and linear probe, with baselines."""
-    head = "| network | test loss (nats per predicted pixel) | layer | probe test accuracy (95% interval) |"
-    rows, runs = [head, "|---|---|---|---|"], {}
+    rows, runs = [], {}
     for name, title in {"ar": "autoregressive", "bert": "masked (BERT)"}.items():
         run = runs[title] = read(f"cifar10-tiny-{name}.json")
-        probe = run["probe"]
-        rows.append(f"| **{title}** | {run['test_loss_nats']:.3f} | {score(probe['network'])} |")
-        untrained = probe["baselines"]["untrained"]
-        rows.append(f"| &nbsp;&nbsp;untrained | {run['untrained_loss_nats']:.3f} | {score(untrained)} |")
-        shuffled = probe["baselines"]["shuffled labels"]
-        rows.append(f"| &nbsp;&nbsp;shuffled labels | | {score(shuffled)} |")
-    rows.append(f"| raw pixels | | {score(probe['baselines']['raw pixels'])} |")
-    return "\n".join(rows) + f"\n\n{setup(runs)}\n"
+        losses = [f"{run[key]:.3f}" for key in ("test_loss_nats", "untrained_loss_nats")]
+        baselines = run["probe"]["baselines"]
+        rows.append((f"**{title}**", losses[0], *score(run["probe"]["network"])))
+        rows.append(("&nbsp;&nbsp;untrained", losses[1], *score(baselines["untrained"])))
+        rows.append(("&nbsp;&nbsp;shuffled labels", "", *score(baselines["shuffled labels"])))
+    rows.append(("raw pixels", "", *score(baselines["raw pixels"])))
+    loss, probe = "test loss (nats per predicted pixel)", "probe test accuracy (95% interval)"
+    return f"{table(('network', loss, 'layer', probe), rows)}\n{setup(runs)}\n"
 
 
 def setup(runs: dict[str, Any]) -> str:
@@ -93,33 +85,32 @@ def setup(runs: dict[str, Any]) -> str:
     )
 
 
-def score(record: dict[str, Any]) -> str:
+def score(record: dict[str, Any]) -> tuple[str, str]:
     """Return two cells: the layer chosen on validation, and its test accuracy."""
     best = record["layers"][record["best_index"]]
     layer, (low, high) = best["layer"] if len(record["layers"]) > 1 else "", best["interval"]
-    return f"{layer} | {best['test_accuracy']:.1%} ({low:.1%} to {high:.1%})"
+    return layer, f"{best['test_accuracy']:.1%} ({low:.1%} to {high:.1%})"
 
 
 def transfer() -> str:
     """Return the accuracies of small pre-trained networks, and their low-data errors."""
     runs = read("transfer-cifar10.json")["runs"]
     titles = [f"{KINDS[name]}, {count_of(len(run['probes']), 'seed')}" for name, run in runs.items()]
-    rows = [f"| test accuracy | {' | '.join(titles)} |", "|---|" + "---|" * len(titles)]
-    for title, probed in PROBES.items():
-        values = [
-            mean_and_std([probed(each)["test_accuracy"] for each in run["probes"]]) for run in runs.values()
-        ]
-        rows.append(f"| {title} | {' | '.join(values)} |")
-    rows += comparison_rows(runs)
+    probes = [run["probes"] for run in runs.values()]
+    rows = [
+        (title, *(mean_and_std([probed(each)["test_accuracy"] for each in seeds]) for seeds in probes))
+        for title, probed in PROBES.items()
+    ]
+    accuracies = table(("test accuracy", *titles), [*rows, *comparison_rows(runs)])
     low_data = {name: run["low_data"] for name, run in runs.items()}
     pixels = next(iter(low_data.values()))["raw pixels"]
     counts = [f"{each['labels_per_class']} labels per class" for each in pixels]
-    errors = [f"| test error | {' | '.join(counts)} |", "|---|" + "---|" * len(counts)]
+    errors = []
     for name, results in low_data.items():
-        errors += [f"| {KINDS[name]} | {error_cells(results['trained'])} |"]
-        errors += [f"| &nbsp;&nbsp;untrained | {error_cells(results['untrained'])} |"]
-    errors.append(f"| raw pixels | {error_cells(pixels)} |")
-    return "\n".join([*rows, "", transfer_setup(runs), "", *errors]) + "\n"
+        errors.append((KINDS[name], *error_cells(results["trained"])))
+        errors.append(("&nbsp;&nbsp;untrained", *error_cells(results["untrained"])))
+    errors.append(("raw pixels", *error_cells(pixels)))
+    return f"{accuracies}\n{transfer_setup(runs)}\n\n{table(('test error', *counts), errors)}"
 
 
 def transfer_setup(runs: dict[str, Any]) -> str:
@@ -135,7 +126,7 @@ def transfer_setup(runs: dict[str, Any]) -> str:
     )
 
 
-def comparison_rows(runs: dict[str, Any]) -> list[str]:
+def comparison_rows(runs: dict[str, Any]) -> list[tuple[str, ...]]:
     """Return the rows of fine-tuning, training from scratch and their paired difference, a column per run."""
     cells: dict[str, Callable[[dict[str, Any]], str]] = {
         "fine-tuned": lambda run: mean_and_std(run["finetuned"]["values"]),
@@ -144,7 +135,7 @@ def comparison_rows(runs: dict[str, Any]) -> list[str]:
     }
     if any(run["comparison"]["difference"]["half_width_new_images"] for run in runs.values()):
         cells["&nbsp;&nbsp;interval for new test images"] = lambda run: points(run, "half_width_new_images")
-    return [f"| {title} | {' | '.join(map(cell, runs.values()))} |" for title, cell in cells.items()]
+    return [(title, *map(cell, runs.values())) for title, cell in cells.items()]
 
 
 def points(run: dict[str, Any], width: str) -> str:
@@ -183,9 +174,9 @@ def design(run: dict[str, Any]) -> str:
     return f"{labels} {count_of(seeds, 'pre-training seed')}"
 
 
-def error_cells(results: list[dict[str, Any]]) -> str:
+def error_cells(results: list[dict[str, Any]]) -> list[str]:
     """Return a cell per number of labels: mean and standard deviation of the error over subsets."""
-    return " | ".join(f"{each['mean']:.1%} ± {each['std']:.1%}" for each in results)
+    return [f"{each['mean']:.1%} ± {each['std']:.1%}" for each in results]
 
 
 def patches() -> str:
@@ -195,21 +186,18 @@ def patches() -> str:
     losses = [loss_nats(run["loss_nats"]) for run in runs.values()]
     baselines = [loss_nats(run["baseline_nats"]) for run in runs.values()]
     rows = [
-        f"| test accuracy with 10% of the labels | {' | '.join(names)} |",
-        "|---|" + "---|" * len(names),
         *comparison_rows(runs),
-        f"| pre-training test loss (nats per predicted code) | {' | '.join(losses)} |",
-        f"| &nbsp;&nbsp;best learning-free baseline | {' | '.join(baselines)} |",
+        ("pre-training test loss (nats per predicted code)", *losses),
+        ("&nbsp;&nbsp;best learning-free baseline", *baselines),
     ]
     seen = ", ".join(f"`{run['recipe']}` {run['images_seen']:,}" for run in runs.values())
     sizes = ", ".join(f"{run['size']} (`{run['recipe']}`)" for run in runs.values())
     first = next(iter(runs.values()))
-    setup = (
-        f"Flowers of five kinds at {sizes}; {first['images']['train']:,} training images; isopix "
+    return table(("test accuracy with 10% of the labels", *names), rows) + (
+        f"\nFlowers of five kinds at {sizes}; {first['images']['train']:,} training images; isopix "
         f"{first['isopix']}, {threads(first)} of {first['device']}. Training images processed in "
-        f"pre-training: {seen}. {comparison_setup(runs)}"
+        f"pre-training: {seen}. {comparison_setup(runs)}\n"
     )
-    return "\n".join([*rows, "", setup]) + "\n"
 
 
 def loss_nats(found: dict[str, Any]) -> str:
@@ -235,9 +223,9 @@ TABLES = {
     "memory": memory,
     "transfer": transfer,
     "study_time": study_time,
-    "study_tiny": study_tiny,
+    "study_tiny": partial(study_blocks, "study-tiny"),
     "study_claims": study_claims,
-    "study_small": study_small,
+    "study_small": partial(study_blocks, "study-small"),
     "study_differences": study_differences,
     "simulation": simulation,
     "patches": patches,

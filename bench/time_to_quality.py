@@ -20,9 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from cells import format_ratio, read, threads
+from cells import format_ratio, read, table, threads
 from matplotlib.ticker import LogLocator, StrMethodFormatter
-from paper_tables import table
 from recorded_runs import RecordedRuns, costs, crossing, length, of_row, parser
 from speed import image_gpt
 from torch import Tensor

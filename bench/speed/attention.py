@@ -1,22 +1,27 @@
 """Attention in blocks of scores, next to PyTorch's kernel, in training and without gradients.
 
-It is measured in the precision of the device, also where it is not used: in fp32, and with AMX.
+It is measured in the precision of the device, also where it is not used: in fp32, and with AMX; in blocks of
+fewer and more queries, whose errors are those of the output in float32.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from unittest.mock import patch
 
 import torch
 from speed.benchmark import OWN, TINY, Benchmark, Measured, Size
 from speed.numerics import TOLERANCES, require_close
 from speed.timing import DTYPES, Stopwatch, Work
+from speed.training import matmul_bounds
 from torch import Tensor
 from torch.nn import functional as F
 
 from isopix.core.random import generator
+from isopix.model import blockwise_attention
 from isopix.model.blockwise_attention import attend_in_blocks
 
+BLOCKS = (64, 128, 512, 1024)  # other numbers of queries; without effect on attention to all keys
 TOLERANCE = TOLERANCES | {"bf16": 0.05}  # to which both sides round
 
 Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -58,8 +63,24 @@ def measure_attention(size: AttentionSize, watch: Stopwatch) -> Measured:
     found, expected = (torch.stack(gradients(attend, inputs, weight)).float() for attend in (ours, theirs))
     checked = require_close("output and gradients", found, expected, TOLERANCE[watch.precision])
     peer = f"torch {torch.__version__} scaled_dot_product_attention"
-    timed = watch.alternate({OWN: {watch.precision: work(ours)}, peer: {watch.precision: work(theirs)}})
-    return Measured(checked=checked, times=timed.times, errors=timed.errors, item="sequence")
+    every = {OWN: ours, peer: theirs} | {f"blocks of {n}": in_blocks_of(n, ours) for n in BLOCKS}
+    timed = watch.alternate({name: {watch.precision: work(each)} for name, each in every.items()})
+    exact, values = theirs(*(each.float() for each in inputs)), dict[str, float | int | None]()
+    for name, each in every.items():
+        values[f"seconds, {name}"] = timed.times[name][watch.precision].median
+        values[f"mean error, {name}"] = float((each(*inputs) - exact).abs().mean())
+    pairs = size.positions**2 / (1 + size.causal)
+    bounds = matmul_bounds(4 * size.heads * size.channels * pairs * (1 + 2 * size.backward), 64, watch)
+    times = {name: timed.times[name] for name in (OWN, peer)} | bounds
+    return Measured(checked=checked, times=times, errors=timed.errors, item="sequence", values=values)
+
+
+def in_blocks_of(queries: int, attend: Attend) -> Attend:
+    def attend_in_those(*inputs: Tensor) -> Tensor:
+        with patch.object(blockwise_attention, "BLOCK_QUERIES", queries):
+            return attend(*inputs)
+
+    return attend_in_those
 
 
 @torch.no_grad()

@@ -9,12 +9,14 @@ from speed import image_gpt, networks
 from speed.benchmark import OWN, TINY, Benchmark, Measured, Size
 from speed.numerics import require_close
 from speed.timing import Stopwatch, Work
+from speed.training import matmul_bounds
 from torch import Tensor, nn
 
 from isopix.core.device import Precision, autocast
 from isopix.core.types import Images
 from isopix.model.network import Network
 from isopix.probing.features import extract_features
+from isopix.recipes.cost import recipe_cost
 
 FEATURE_TOLERANCE = 1e-3
 
@@ -56,7 +58,8 @@ def measure_features(size: FeaturesSize, watch: Stopwatch) -> Measured:
         for batch in size.peer_batches
     }
     timed = watch.alternate({OWN: own, f"{image_gpt.library_name()} output_hidden_states": peer})
-    return Measured(checked=checked, times=timed.times, errors=timed.errors)
+    bounds = matmul_bounds(recipe_cost(recipe).forward_flops, recipe.model.width, watch)
+    return Measured(checked=checked, times=timed.times | bounds, errors=timed.errors)
 
 
 @torch.no_grad()

@@ -19,6 +19,7 @@ from isopix.core.random import generator
 from isopix.core.types import Images
 from isopix.model.network import Network
 from isopix.objectives.base import PretrainModel, TrainingBatch
+from isopix.recipes.cost import recipe_cost
 from isopix.recipes.isotropic import BLOCKS
 
 LOGIT_TOLERANCE = 1e-3
@@ -50,7 +51,7 @@ def measure_masked_training(size: RecipeSize, watch: Stopwatch) -> Measured:
             for side, steps in sides.items()
         }
     )
-    bounds = matmul_bounds(recipe, watch)
+    bounds = matmul_bounds(recipe_cost(recipe).training_flops, recipe.model.width, watch)
     return Measured(checked=checked, times=timed.times | bounds, errors=timed.errors)
 
 

@@ -17,6 +17,7 @@ from speed import image_gpt, networks
 from speed.benchmark import OWN, TINY, Benchmark, Measured, RecipeSize
 from speed.numerics import require_equal
 from speed.timing import Stopwatch, Work
+from speed.training import matmul_bounds
 from torch import Tensor, nn
 
 from isopix.core.device import Precision, autocast
@@ -26,10 +27,12 @@ from isopix.generate.results import SamplingConfig
 from isopix.generate.sample import sample_images
 from isopix.model.network import Network
 from isopix.objectives.base import PretrainModel
+from isopix.recipes.cost import recipe_cost
 
 GREEDY = SamplingConfig(top_k=1)
 EQUAL_CODES = 0.99  # rounding may decide between nearly equal logits, and all codes after it
 TINY_RECIPE = "igpt.digits depth=1 width=16"
+FAITHFUL = "igpt.tiny"
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,21 @@ def measure_sampling(size: SamplingSize, watch: Stopwatch) -> Measured:
     if size.compiled_peer:
         sides[f"{peer}, compiled"] = sampling_works(size, watch, generator, compiled=(True,))
     timed = watch.alternate(sides)
-    return Measured(checked=checked, times=timed.times, errors=timed.errors)
+    bounds = matmul_bounds(recipe_cost(recipe).forward_flops, recipe.model.width, watch)
+    return Measured(checked=checked, times=timed.times | bounds, errors=timed.errors)
+
+
+def measure_recipes(size: SamplingSize, watch: Stopwatch) -> Measured:
+    """Compare a recipe with the faithful one of its size."""
+
+    def works(name: str) -> dict[str, Work]:
+        recipe = networks.find_recipe(name)
+        model = PretrainModel(networks.random_network(recipe, watch.device).eval(), recipe.objective)
+        call = partial(sample_images, model, size.batch, sampling=SamplingConfig(), batch_size=size.batch)
+        return {"fp32": Work(call=call, items=size.batch)}
+
+    timed = watch.alternate({OWN: works(size.recipe), FAITHFUL: works(FAITHFUL)})
+    return Measured(checked="random weights", times=timed.times, errors=timed.errors)
 
 
 def sampling_works(
@@ -154,6 +171,7 @@ def measure_completions(size: CompletionSize, watch: Stopwatch) -> Measured:
 
 
 SAMPLING = ("sampling all pixels", "transformers generate", measure_sampling)
+OF_RECIPES = ("sampling all pixels", FAITHFUL, measure_recipes)
 COMPLETIONS = ("completions of one image", "independent completions", measure_completions)
 LARGE = {
     "cuda": SamplingSize("igpt.s", batch=128, try_fp32=False, compiled_peer=False),
@@ -172,6 +190,10 @@ BENCHMARKS: tuple[Benchmark[Any], ...] = (
             f"sampling.batch-{batch}", *SAMPLING, {"cpu": SamplingSize("igpt.tiny", batch)}, image_gpt.NEEDS
         )
         for batch in (4, 16, 32)
+    ),
+    *(
+        Benchmark(f"sampling.modern-{batch}", *OF_RECIPES, {"cpu": SamplingSize("modern.tiny", batch)})
+        for batch in (1, 16, 32)
     ),
     Benchmark("sampling.batch-128", *SAMPLING, LARGE, image_gpt.NEEDS),
     Benchmark("completions.of-one-image", *COMPLETIONS, OF_ONE_IMAGE),

@@ -23,7 +23,6 @@ from isopix.core.types import Images
 from isopix.model.network import Network
 from isopix.objectives.base import PretrainModel
 from isopix.recipes.cost import recipe_cost
-from isopix.recipes.recipe import Recipe
 from isopix.train.config import Adam, TrainConfig
 from isopix.train.tasks import PretrainTask
 from isopix.train.train_step import TrainStep
@@ -64,7 +63,7 @@ def measure_training(size: TrainingSize, watch: Stopwatch) -> Measured:
                 peer, size.peer_batch, peer_loss, TOLERANCES[precision]
             )
     timed = watch.alternate(sides)
-    bounds = matmul_bounds(recipe, watch)
+    bounds = matmul_bounds(recipe_cost(recipe).training_flops, recipe.model.width, watch)
     return Measured(
         checked=checked,
         times=timed.times | bounds,
@@ -148,12 +147,11 @@ def alternatives(compiled: bool) -> dict[str, bool]:
     return {"eager": False, COMPILED: True} if compiled else {"eager": False}
 
 
-def matmul_bounds(recipe: Recipe, watch: Stopwatch) -> dict[str, dict[str, Times]]:
-    """Return the seconds of an image's training FLOPs at the rate of matrix products that is measured here,
-    and at the data-sheet peak where it is known: the speedup over them is the utilization.
+def matmul_bounds(flops: float, width: int, watch: Stopwatch) -> dict[str, dict[str, Times]]:
+    """Return the seconds of an item's FLOPs at the rate of matrix products that is measured here, and at the
+    data-sheet peak where it is known: the speedup over them is the utilization.
     """
-    flops = recipe_cost(recipe).training_flops
-    rate = watch.matmul_rate(recipe.model.width)
+    rate = watch.matmul_rate(width)
     peak = peak_flops(watch.device, watch.precision)
     bounds = {f"its FLOPs at the measured rate of matrix products, {rate / 1e12:.3g} TFLOP/s": rate}
     if peak is not None:

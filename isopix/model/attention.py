@@ -200,7 +200,7 @@ class Attention(nn.Module):
     def _normed(self, heads: Heads, positions: slice | PositionIndices = EVERY) -> Heads:
         """Return queries, keys or both, normalized and rotated if they are to be."""
         if self.qk_norm_scale is not None:
-            heads = of_unit_rms(heads)
+            heads = _of_unit_rms(heads)
         return heads if self.rotation is None else self.rotation(heads, positions)
 
     def _scaled(self, q: Heads) -> Heads:
@@ -213,7 +213,7 @@ class Attention(nn.Module):
         return self.out(rearrange(heads, "b h n e -> b n (h e)"))
 
 
-def of_unit_rms(heads: Heads) -> Heads:
+def _of_unit_rms(heads: Heads) -> Heads:
     """Return heads divided by the root mean square of each, by a formula that rounds its factor in bf16."""
     length = torch.linalg.vector_norm(heads, dim=-1, keepdim=True)
     length = length.to(torch.promote_types(heads.dtype, torch.float32))
