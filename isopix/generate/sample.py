@@ -27,8 +27,8 @@ from isopix.core.progress import track
 from isopix.core.random import generator
 from isopix.core.types import Codes, Grid, Images, Mask, Tokens
 from isopix.generate.results import SamplingConfig
-from isopix.model.attention import AttentionCache, KVCache
 from isopix.model.blocks.transformer import Block
+from isopix.model.caches import AttentionCache, KVCache
 from isopix.model.embedding_conv import ConvCache
 from isopix.model.network import Network, evaluation_mode, with_rounded_matrices
 from isopix.model.stems.pixels import Inputs

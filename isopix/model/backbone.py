@@ -12,8 +12,9 @@ from torch.utils.checkpoint import checkpoint
 from isopix.core import choices
 from isopix.core.device import Precision
 from isopix.core.types import Grid, Mask, PositionIndices, SelectedTokens, Tokens
-from isopix.model.attention import AttentionAxis, AttentionWeights, KVCache
+from isopix.model.attention import AttentionAxis, AttentionWeights
 from isopix.model.blocks.transformer import Block
+from isopix.model.caches import KVCache
 from isopix.model.embedding_conv import ConvCache, EmbeddingConv
 from isopix.model.masking import Masking, group_by_length, sum_components, visible_positions
 from isopix.model.mlp import Norm

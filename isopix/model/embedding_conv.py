@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from isopix.core.types import Grid, Tokens
-from isopix.model.attention import KVCache
+from isopix.model.caches import KVCache
 
 ROWS, COLS = 3, 5  # of a causal convolution, the last row ends at the position itself; else it is the center
 

@@ -12,7 +12,7 @@ from isopix.generate.complete import reconstruct_images
 from isopix.generate.results import SamplingConfig
 from isopix.generate.sample import decode_steps, sample_images, uniform_numbers
 from isopix.model import network as networks
-from isopix.model.attention import AttentionCache
+from isopix.model.caches import AttentionCache
 from isopix.recipes.recipe import Recipe
 from tests.laws import cases
 

@@ -14,8 +14,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from isopix.core.registry import register
 from isopix.core.types import Grid, Tokens
-from isopix.model.attention import Buffer, KVCache
 from isopix.model.blocks.transformer import Block, BlockSpec
+from isopix.model.caches import Buffer, KVCache
 from isopix.model.init import Glorot, InitScheme, InitTable
 from isopix.model.mlp import LayerNormSpec, NormSpec
 

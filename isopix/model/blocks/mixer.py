@@ -10,8 +10,8 @@ from torch.nn import functional as F
 from isopix.core.choices import Size
 from isopix.core.registry import register
 from isopix.core.types import Grid, Tokens
-from isopix.model.attention import Buffer, KVCache
 from isopix.model.blocks.transformer import Block, BlockSpec
+from isopix.model.caches import Buffer, KVCache
 from isopix.model.init import InitScheme, InitTable
 from isopix.model.mlp import LayerNormSpec, MLPSpec, NormSpec, TwoLayerMLPSpec, two_layer_init
 

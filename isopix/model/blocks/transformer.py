@@ -13,7 +13,8 @@ from torch.nn import functional as F
 from isopix.core.choices import Dropout, PositiveNumber, Size
 from isopix.core.registry import register
 from isopix.core.types import Grid, PositionIndices, SelectedTokens, Tokens
-from isopix.model.attention import Attention, AttentionAxis, AttentionCache, AttentionWeights, Buffer, KVCache
+from isopix.model.attention import Attention, AttentionAxis, AttentionWeights
+from isopix.model.caches import AttentionCache, Buffer, KVCache
 from isopix.model.init import ROOT, Glorot, InitScheme, InitTable, ModelPart, Normal, Uniform, Zeros
 from isopix.model.mlp import MLPSpec, Norm, NormSpec, RMSNormSpec, TwoLayerMLPSpec
 from isopix.model.positions import PositionEmbeddingSpec

@@ -10,8 +10,9 @@ from isopix.codecs.palette_spec import PaletteSpec
 from isopix.core.random import generator
 from isopix.core.types import Grid, Mask
 from isopix.data.dataset import DataConfig
-from isopix.model.attention import Attention, AttentionCache
+from isopix.model.attention import Attention
 from isopix.model.blocks.axial import AxialSpec
+from isopix.model.caches import AttentionCache
 from isopix.model.masking import DropMaskingSpec
 from isopix.model.network import Network
 from isopix.objectives.masks import BernoulliMask, BlockMask, MaskSpec
