@@ -186,8 +186,13 @@ def _attend_at_once(
 ) -> Heads:
     if window is None:
         return F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=causal)
-    mask = causal_mask(q.shape[-2], k.shape[-2], window, q.device)
-    return F.scaled_dot_product_attention(q, k, v, mask, dropout)
+    parts = list[Heads]()
+    for first in range(0, q.shape[-2], window):
+        queries, keys = slice(first, first + window), slice(max(0, first - window), first + window)
+        part, seen = q[..., queries, :], k[..., keys, :]
+        mask = causal_mask(part.shape[-2], seen.shape[-2], window, q.device)
+        parts.append(F.scaled_dot_product_attention(part, seen, v[..., keys, :], mask, dropout))
+    return torch.cat(parts, -2)
 
 
 def _is_faster_in_blocks(q: Heads, seen: int) -> bool:
