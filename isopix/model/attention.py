@@ -186,7 +186,7 @@ def _attend_at_once(
 ) -> Heads:
     if window is None:
         return F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=causal)
-    parts = list[Heads]()
+    parts: list[Heads] = []
     for first in range(0, q.shape[-2], window):
         queries, keys = slice(first, first + window), slice(max(0, first - window), first + window)
         part, seen = q[..., queries, :], k[..., keys, :]

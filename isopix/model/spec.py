@@ -67,8 +67,8 @@ class ModelSpec:
     block: BlockSpec = field(default_factory=TransformerSpec)
     """Block of the network."""
     attention_rows: Size | None = None
-    """Rows of positions that causal attention sees in all blocks but the last, its own position included;
-    null: all.
+    """Rows of positions that causal attention sees in all blocks but the middle one, its own included; null:
+    all.
     """
     drop_path: Dropout = 0.0
     """Stochastic depth: probability of dropping the branches of the last block for an image; it increases
@@ -118,7 +118,7 @@ class ModelSpec:
             block.set_drop_path(self.drop_path * layer / max(1, self.depth - 1))
             if self.positions.rotates:
                 block.set_rotation(self.positions, grid)
-            if self.attention_rows and layer < distinct - 1:
+            if self.attention_rows and layer != (self.depth - 1) // 2:
                 block.set_window(self.attention_rows, grid)
         backbone = Backbone(
             grid,

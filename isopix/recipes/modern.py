@@ -4,7 +4,7 @@ Command:  isopix pretrain modern.tiny --data cifar10 --out runs/modern
           isopix pretrain modern.small --data cifar10 --out runs/modern-small
 
 Differences from `igpt.tiny`: colors whose embeddings start by their distances; a causal convolution of the
-embeddings; rotary position embeddings in two dimensions; attention to three rows in all blocks but the last;
+embeddings; rotary position embeddings in two dimensions; attention to three rows in all blocks but one;
 Muon with Adam for embeddings, head and norms; a constant learning rate with a linear end; branches that start
 at zero.
 """

@@ -10,5 +10,5 @@ def refusal(call: Callable[..., object], *arguments: object, kind: Any = ValueEr
     """The message of the error that the call raises; always one line."""
     with pytest.raises(kind) as caught:
         call(*arguments)
-    assert "\n" not in str(caught.value)
+    assert "\n" not in str(caught.value), str(caught.value)
     return str(caught.value)

@@ -45,14 +45,14 @@ def test_weights_times_values_are_the_output(causal: bool) -> None:
     assert bool((weights.triu(1) == 0).all()) == causal
 
 
-def test_all_blocks_but_the_last_see_the_rows_given() -> None:
+def test_all_blocks_but_the_middle_one_see_the_rows_given() -> None:
     codec, data = PaletteSpec(num_colors=2), DataConfig(rows=4, cols=3)
-    recipe = cases.LAW.updated(codec=codec, data=data, attention_rows=2)
+    recipe = cases.LAW.updated(codec=codec, data=data, depth=3, attention_rows=2)
     network = cases.busy(recipe)
     before = torch.arange(12)[:, None] - torch.arange(12)
-    first, last = network.backbone.attention_weights(network.inputs_of(cases.images(recipe)))
-    assert torch.equal(first[0, 0] > 0, (before >= 0) & (before < 6))
-    assert torch.equal(last[0, 0] > 0, before >= 0)
+    first, middle, last = network.backbone.attention_weights(network.inputs_of(cases.images(recipe)))
+    assert torch.equal(middle[0, 0] > 0, before >= 0)
+    assert all(torch.equal(each[0, 0] > 0, (before >= 0) & (before < 6)) for each in (first, last))
 
 
 def test_normed_queries_and_keys_have_products_of_the_given_scale() -> None:
