@@ -137,7 +137,7 @@ def export_imagegpt(network: Network) -> ExportedModel:
 
 
 def _model_config(network: Network) -> dict[str, Any]:
-    match network.backbone.layers[0]:  # all are of one kind
+    match network.backbone.layers[-1]:  # all are of one kind, and of several one, not the last, has no window
         case TransformerBlock(mlp=TwoLayerMLP() as mlp, norm1=nn.RMSNorm(eps=float(epsilon))) as block:
             pass
         case other:
