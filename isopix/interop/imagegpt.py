@@ -142,11 +142,9 @@ def _model_config(network: Network) -> dict[str, Any]:
             pass
         case other:
             raise ValueError(f"block {type(other).__name__} cannot be exported to ImageGPT")
-    attention, act = (
-        block.attention,
-        {ACTIVATIONS[own]: name for name, own in reversed(ACTIVATION_NAMES.items())},
-    )
-    if attention.qk_norm_scale or attention.window or mlp.activation not in act:
+    activations = {ACTIVATIONS[own]: name for name, own in reversed(ACTIVATION_NAMES.items())}
+    attention = block.attention
+    if attention.qk_norm_scale or attention.window or mlp.activation not in activations:
         raise ValueError(
             "ImageGPT has no norm of queries and keys (block.qk_norm_scale), no windows (attention_rows), "
             "and of activations quick_gelu, gelu and gelu_tanh alone"
@@ -160,7 +158,7 @@ def _model_config(network: Network) -> dict[str, Any]:
         n_layer=network.backbone.depth,
         n_head=block.attention.heads,
         n_inner=None if inner == EXPANSION * width else inner,
-        activation_function=act[mlp.activation],
+        activation_function=activations[mlp.activation],
         layer_norm_epsilon=epsilon,
     )
     return {
