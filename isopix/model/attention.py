@@ -16,6 +16,7 @@ from isopix.core.device import has_matrix_units, lacks_matrix_units
 from isopix.core.types import Grid, PositionIndices, SelectedTokens, Tokens
 from isopix.model.blockwise_attention import attend_in_blocks, causal_mask
 from isopix.model.caches import AttentionCache, SharedRows
+from isopix.model.mlp import inverse_rms
 from isopix.model.positions import Heads, Rotation
 
 FEW_SEEN = 512  # keys at most, of which a CPU with AMX trains faster in blocks
@@ -127,10 +128,8 @@ class Attention(nn.Module):
 
 
 def _of_unit_rms(heads: Heads) -> Heads:
-    """Return heads divided by the root mean square of each, by a formula that rounds its factor in bf16."""
-    length = torch.linalg.vector_norm(heads, dim=-1, keepdim=True)
-    length = length.to(torch.promote_types(heads.dtype, torch.float32))
-    return heads * (length.square() / heads.shape[-1] + QK_EPSILON).rsqrt().to(heads.dtype)
+    """Return heads divided by the root mean square of each; in bf16, its inverse is rounded, too."""
+    return heads * inverse_rms(heads, QK_EPSILON).to(heads.dtype)
 
 
 def _attend_from_one(q: Heads, k: Heads, v: Heads) -> Heads:

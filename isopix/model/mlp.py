@@ -54,24 +54,23 @@ class RMSNorm(nn.RMSNorm):
         if torch.is_grad_enabled():
             normed: Rows = _RMSNorm.apply(tokens, self.weight, self.eps)  # type: ignore[no-untyped-call]
             return normed
-        rows, scale = _rows_and_scale(tokens, self.eps or 0.0)
-        return (rows * scale).mul_(self.weight).to(tokens.dtype)
+        rows = tokens.to(torch.promote_types(tokens.dtype, torch.float32))
+        return (rows * inverse_rms(rows, self.eps or 0.0)).mul_(self.weight).to(tokens.dtype)
 
 
-def _rows_and_scale(x: Rows, epsilon: float) -> tuple[Rows, Tensor]:
-    """Return the rows in float32 or wider, and 1 / sqrt(mean(x^2) + epsilon) of each."""
-    rows = x.to(torch.promote_types(x.dtype, torch.float32))
+def inverse_rms(rows: Rows, epsilon: float) -> Tensor:
+    """Return 1 / sqrt(mean(x^2) + epsilon) of each row, in float32 or wider."""
     length = torch.linalg.vector_norm(rows, dim=-1, keepdim=True)
-    return rows, (length.square() / x.shape[-1] + epsilon).rsqrt()
+    length = length.to(torch.promote_types(rows.dtype, torch.float32))
+    return (length.square() / rows.shape[-1] + epsilon).rsqrt()
 
 
 class _RMSNorm(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Rows, gain: Tensor, epsilon: float) -> Rows:
-        (rows, scale), gain = (
-            _rows_and_scale(x, epsilon),
-            gain.to(torch.promote_types(x.dtype, torch.float32)),
-        )
+        dtype = torch.promote_types(x.dtype, torch.float32)
+        rows, gain = x.to(dtype), gain.to(dtype)
+        scale = inverse_rms(rows, epsilon)
         ctx.save_for_backward(rows, scale, gain)
         return (rows * scale).mul_(gain).to(x.dtype)
 

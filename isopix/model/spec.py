@@ -157,9 +157,8 @@ class ModelSpec:
             raise ValueError("attention_rows needs causal attention in blocks that are not tied")
         whole = [] if self.block.accepts_subsets else [f"block {self.block.kind}"]
         whole += [f"positions {self.positions.kind}"] * self.positions.rotates
-        whole += ["embedding_conv=true"] * self.embedding_conv + ["attention_rows"] * bool(
-            self.attention_rows
-        )
+        whole += ["embedding_conv=true"] * self.embedding_conv
+        whole += ["attention_rows"] * (self.attention_rows is not None)
         if (self.class_token or corruption.drops_tokens) and whole:
             what = "class_token" if self.class_token else f"objective.corruption={corruption.kind}"
             raise ValueError(f"{what} is not possible with {whole[0]}, which needs the whole grid")
