@@ -18,7 +18,7 @@ from isopix.recipes import registry
 
 STEPS = 400
 ENDS = {"faithful": "igpt.tiny", "modern": "modern.tiny"}
-# What switches a part on, and off. A part with a rate of its own does not take that of its end.
+# What switches a part on, and off. Muon and Adam each take the best rate of the end that has them.
 PARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "embedding by color": (("stem.kind=color_embedding", "stem.std=0.02"), ("stem.kind=token_embedding",)),
     "convolution of embeddings": (("embedding_conv=true",), ("embedding_conv=false",)),
@@ -28,8 +28,8 @@ PARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "squared ReLU": (("block.mlp.activation=relu_squared",), ("block.mlp.activation=quick_gelu",)),
     "zero residual branches": (("init=zero_residual",), ("init=openai",)),
     "Muon": (
-        ("optimizer.kind=muon", "lr=0.04", "adam_lr=0.006", "momentum=0.9"),
-        ("optimizer.kind=adam", "lr=0.003"),
+        ("optimizer.kind=muon", "lr=0.02", "adam_lr=0.006", "momentum=0.9"),
+        ("optimizer.kind=adam", "lr=0.006"),
     ),
     "linear end": (("schedule.kind=linear_end",), ("schedule.kind=warmup_cosine",)),
     "average of weights": (("ema=0.99",), ("ema=null",)),

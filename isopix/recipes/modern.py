@@ -42,7 +42,7 @@ def _modern(name: str, *, depth: int, width: int, heads: int) -> Recipe:
             width=width,
             init="zero_residual",
         ),
-        optimizer=Muon(lr=0.04, momentum=0.9, adam_lr=0.006),
+        optimizer=Muon(lr=0.02, momentum=0.9, adam_lr=0.006),
         schedule=LinearEndSchedule(warmup=0.05),
     )
 
