@@ -10,7 +10,7 @@ from cells import RESULTS, read, table
 
 from isopix.studies.inductive_bias.claims import evaluate_trials
 from isopix.studies.inductive_bias.results import STUDY_POOLS, Trial, TrialResult
-from isopix.studies.inductive_bias.study import SCALES, Study
+from isopix.studies.inductive_bias.study import SCALES, BiasStudy
 
 PAIRS = {
     "`tiny`, repeated on another CPU": ("study-tiny", "study-tiny-repeated"),
@@ -66,9 +66,9 @@ def study_differences() -> str:
 
 
 @cache
-def finished(name: str) -> tuple[Study, list[TrialResult]]:
+def finished(name: str) -> tuple[BiasStudy, list[TrialResult]]:
     """Return a committed study and the results of its finished trials."""
-    study = Study.open(RESULTS / name)
+    study = BiasStudy.open(RESULTS / name)
     return study, [each for each in study.results().values() if each.trial is not None]
 
 
@@ -107,7 +107,7 @@ def sample(name: str) -> str:
     environments = (each.environment for each in done)
     machines = ", ".join({f"{each['device']} in {each['precision']}": None for each in environments})
     return (
-        f"{len(done)} networks, {seeds} seeds. Probe: {study.specs[0].probe.label()}, {probed} images. "
+        f"{len(done)} networks, {seeds} seeds. Probe: {study.trials[0].probe.label()}, {probed} images. "
         f"{hours:.1f} hours of one thread on {machines}, isopix {done[0].environment['isopix']}."
     )
 

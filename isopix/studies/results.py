@@ -1,7 +1,7 @@
 """The results of `compare` and `reproduce`, without PyTorch: paired differences, and tables of papers."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import mean
 from typing import Any, Literal
 
@@ -117,6 +117,37 @@ def _percent(accuracies: Sequence[Sequence[float]]) -> str:
 def _settings_table(settings: Mapping[str, Sequence[str]], names: Sequence[str]) -> list[Table]:
     rows = [(name, *values) for name, values in settings.items()]
     return [Table("Settings that differ", ["setting", *names], rows)] if rows else []
+
+
+@dataclass(frozen=True)
+class TrialOutcome:
+    """The status of a trial of a study, and its environment: versions, device and fingerprint of the data."""
+
+    status: Literal["not run", "done", "failed"] = "not run"
+    reason: str = ""  # of a failure
+    traceback: str = ""
+    environment: dict[str, Any] = field(default_factory=dict, kw_only=True)
+
+    @property
+    def text(self) -> str:
+        """The outcome in a line."""
+        return f"{self.status}: {self.reason}"
+
+
+class TrialsResult(Result):
+    """The base of results of studies: facts about them, and all trials."""
+
+    facts: Mapping[str, str]
+    trials: Mapping[str, TrialOutcome]
+
+    def facts_table(self) -> Table:
+        return Table("Study", ["", ""], list(self.facts.items()))
+
+    @property
+    def failure(self) -> str:
+        failed = [f"{name}: {each.reason}" for name, each in self.trials.items() if each.status == "failed"]
+        count = f"{len(failed)} of {len(self.trials)} trials failed; the same command retries them"
+        return f"{count}; {failed[0]}" if failed else ""
 
 
 DECIMALS = {"nats": 4}  # by unit; 1 for all others

@@ -11,12 +11,13 @@ from isopix.core.config import changed, config
 from isopix.core.verb import VERBS, Flat, verb
 from isopix.studies.inductive_bias.results import StudyResult
 from isopix.studies.results import PlannedTrial, ReproductionPlan, ReproductionResult
+from isopix.studies.scaling.results import ScalingResult
 from isopix.verbs.options import DeviceLike, Settings
 from isopix.verbs.pretrain import same_command
 
 if TYPE_CHECKING:
     from isopix.recipes.recipe import Recipe
-    from isopix.studies.papers.protocol import PaperProtocol
+    from isopix.studies.papers.protocol import PaperProtocol, StudyKind
 
 Name = Annotated[str, "Name from `isopix list protocols`."]
 Words = Annotated[tuple[str, ...], Parameter(consume_multiple=True)]
@@ -65,7 +66,7 @@ def reproduce(
     *settings: Settings,
     config: Flat[ReproduceConfig] = DEFAULT_REPRODUCE,
     device: DeviceLike = "auto",
-) -> ReproductionResult | StudyResult | ReproductionPlan:
+) -> ReproductionResult | StudyResult | ScalingResult | ReproductionPlan:
     """Run the experiment of a table, figure or study of a paper, and show measured next to published numbers.
 
     Writes tables, figures and a page. Tables and figures with the same --out share their networks; `settings`
@@ -73,17 +74,19 @@ def reproduce(
 
     Example: isopix reproduce igpt.table4 --data cifar10 --scale small --out reproductions
     """
-    from isopix.studies.papers.protocol import STUDY, find_protocol
+    from isopix.studies.papers.protocol import STUDIES, find_protocol
 
-    found = None if protocol == STUDY else find_protocol(protocol)
-    foreign, owner = (OF_STUDY, STUDY) if found else (OF_TABLES, "the other protocols")
+    study = STUDIES.get(protocol)
+    foreign, owner = (OF_TABLES, "tables and figures") if study else (OF_STUDY, " and ".join(STUDIES))
     if wrong := [name for name in changed(config) if name in foreign]:
         raise ValueError(f"{wrong[0]} is an option of {owner}, not of {protocol}")
     if config.out is None and not config.plan:
         raise ValueError("out is missing: the folder of trials and results")
     out = config.out or Path()
     settings += (f"data.limit={config.limit}",) if config.limit else ()
-    return _table(found, settings, config, out, device) if found else _study(settings, config, out, device)
+    if study:
+        return _study(study, settings, config, out, device)
+    return _table(find_protocol(protocol), settings, config, out, device)
 
 
 def _table(
@@ -112,28 +115,29 @@ def _table(
 
 
 def _study(
-    settings: Words, config: ReproduceConfig, out: Path, device: DeviceLike
-) -> StudyResult | ReproductionPlan:
+    kind: "StudyKind", settings: Words, config: ReproduceConfig, out: Path, device: DeviceLike
+) -> StudyResult | ScalingResult | ReproductionPlan:
     from isopix.core.signals import with_resume_hint
     from isopix.recipes.cost import training_flops
-    from isopix.studies.inductive_bias.study import Study, plan_study, run_study, write_up
-    from isopix.studies.papers.protocol import STUDY, absolute
+    from isopix.studies.papers.protocol import absolute
+    from isopix.studies.study import run_study
 
     if config.report_only:
         others = [each for each in changed(config) if each not in ("out", "report_only")]
         if others := others + ["settings"] * bool(settings):
             raise ValueError(f"report_only writes the study as it is; leave out {', '.join(others)}")
-        return write_up(Study.open(out))
-    scale, data, seeds = config.scale or Study.scale_in(out), absolute(config.data), config.seeds
-    planned = plan_study(
+        return kind.open(out).write_up()
+    scale, data, seeds = config.scale or kind.scale_in(out), absolute(config.data), config.seeds
+    planned = kind.planned(
         scale, data=data, pattern=config.trials, seeds=seeds, settings=settings, probe=config.probe
     )
     if config.plan:
-        specs = Study(out, planned).specs
-        planned_trials = [PlannedTrial(each.name, 1, training_flops(each.recipe)) for each in specs]
-        return _plan(STUDY, planned_trials, [each.recipe for each in specs], device)
+        trials = kind(out, planned).trials
+        planned_trials = [PlannedTrial(each.name, 1, training_flops(each.recipe)) for each in trials]
+        return _plan(kind.name, planned_trials, [each.recipe for each in trials], device)
     with with_resume_hint(out, same_command()):
-        return write_up(run_study(out, planned, jobs=config.jobs, device=device, slurm=config.slurm))
+        study = run_study(kind, out, planned, jobs=config.jobs, device=device, slurm=config.slurm)
+        return study.write_up()
 
 
 def _plan(

@@ -13,7 +13,7 @@ from isopix.runs.resume import resume_run
 from isopix.runs.training_log import RunObserver
 from isopix.storage.atomic import LOCK_FILE, exclusive_lock
 from isopix.storage.run_folder import FOLDER_LOCK
-from isopix.studies.inductive_bias.study import Study, plan_study
+from isopix.studies.inductive_bias.study import BiasStudy
 from tests.laws.test_resume import recipe
 from tests.tiny_runs import TINY, Copy, cli, copy_of, pristine, unchecked
 from tests.trained import CPU, StopAt, logged, resume, train
@@ -117,11 +117,11 @@ def test_what_another_process_has_done_before_the_lock_is_known(
     assert "batch_size=4" in capsys.readouterr().err
 
     def create(pattern: str) -> None:
-        with Study.create(Path("study"), plan_study("tiny", data="digits", pattern=pattern)):
+        with BiasStudy.create(Path("study"), BiasStudy.planned("tiny", data="digits", pattern=pattern)):
             pass
 
     create("conv-*-1")
     meanwhile(lambda: create("mixer-*-1"), monkeypatch)
     create("transformer-*-1")
-    kinds = {each.partition("-")[0] for each in Study.open(Path("study")).plan.trials}
+    kinds = {each.partition("-")[0] for each in BiasStudy.open(Path("study")).plan.trials}
     assert len(kinds) == 3

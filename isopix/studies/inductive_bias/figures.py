@@ -27,7 +27,7 @@ from isopix.probing.results import PIXEL_COMPONENTS, RAW_PIXELS
 from isopix.reporting.section import PageFigure
 from isopix.storage.arrays import Arrays, read_arrays
 from isopix.studies.inductive_bias.results import Architecture, ClaimRecord, Trial
-from isopix.studies.inductive_bias.trial import TrialSpec
+from isopix.studies.inductive_bias.trial import BiasTrial
 
 SIGMAS = (0.1, 0.3, 1.0, 3.0)
 LAYERS_DEPTH = 6  # largest depth whose layers are shown by encoding (the paper's figure 7)
@@ -57,7 +57,7 @@ SHORTER = {  # what the label of the axis says
 
 
 class Example(NamedTuple):
-    """A network that represents its block, and the arrays of its file (`TrialSpec.example`)."""
+    """A network that represents its block, and the arrays of its file (`BiasTrial.example`)."""
 
     block: str
     depth: int
@@ -73,7 +73,7 @@ class Example(NamedTuple):
         return LevelSimilarity(similarity, *map(float, numbers))
 
 
-def read_examples(done: Sequence[TrialSpec]) -> list[Example]:
+def read_examples(done: Sequence[BiasTrial]) -> list[Example]:
     """Return the examples among trials that are done."""
     found = [spec for spec in done if spec.example.is_file()]
     return [Example(spec.architecture[0], spec.architecture[2], read_arrays(spec.example)) for spec in found]

@@ -12,7 +12,7 @@ from pydantic import Field
 from isopix.core.choices import Pool
 from isopix.core.text import Table, format_duration, mean_and_std
 from isopix.runs.results import LRTrial
-from isopix.storage.result import Result
+from isopix.studies.results import TrialOutcome, TrialsResult
 
 T = TypeVar("T")
 Architecture = tuple[str, str, int]  # block, encoding, depth
@@ -75,11 +75,6 @@ def network_name(parts: Iterable[str | int]) -> str:
     return "-".join(map(str, parts))
 
 
-def trial_name(architecture: Architecture, seed: int) -> str:
-    """Return the name of a trial, as `conv-pix2vec-3-seed-0`."""
-    return f"{network_name(architecture)}-seed-{seed}"
-
-
 @dataclass(frozen=True)
 class ProbedLayers:
     """Probes of layers; `correct` is a bit in base 64 for each test image, of a baseline's best layer."""
@@ -140,19 +135,15 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class TrialResult:
-    """The status of a trial: its run folder, the learning rates tried (the last finished), and metrics."""
+class TrialResult(TrialOutcome):
+    """The run folder of a trial, the learning rates tried (the last finished), and metrics."""
 
-    status: Literal["not run", "done", "failed"] = "not run"
-    reason: str = ""  # of a failure
-    traceback: str = ""
     run: str = ""
     lr_trials: tuple[LRTrial, ...] = ()
     training_seconds: float = 0.0
     probing_seconds: float = 0.0
     trial: Trial | None = None  # the losses and accuracies of a finished trial
     metrics: dict[str, Any] = field(default_factory=dict)  # `measure`, records of accuracy and loss, counts
-    environment: dict[str, Any] = field(default_factory=dict)  # versions, device and fingerprint of the data
     test_groups: TrialOnly[int] = field(default=(), compare=False)
     """The groups of the test images that were probed; empty if each is its own."""
 
@@ -173,11 +164,10 @@ class TrialResult:
         return replace(self.trial, measurements={**self.metrics["measurements"], **unigram})
 
 
-class StudyResult(Result):
+class StudyResult(TrialsResult):
     """The ten claims under each pool of the features, and all trials."""
 
-    facts: Mapping[str, str]
-    claims: Mapping[Pool, tuple[ClaimRecord, ...]]
+    claims: Mapping[Pool, tuple[ClaimRecord, ...]] = field(default_factory=dict)
     trials: Mapping[str, TrialResult]
 
     def verdict_counts(self, pool: Pool) -> str:
@@ -187,13 +177,7 @@ class StudyResult(Result):
 
     def tables(self) -> list[Table]:
         claims = [_claims_table(pool, found) for pool, found in self.claims.items()]
-        return [*claims, self._networks(), self._biases(), Table("Study", ["", ""], list(self.facts.items()))]
-
-    @property
-    def failure(self) -> str:
-        failed = [f"{name}: {each.reason}" for name, each in self.trials.items() if each.status == "failed"]
-        count = f"{len(failed)} of {len(self.trials)} trials failed; the same command retries them"
-        return f"{count}; {failed[0]}" if failed else ""
+        return [*claims, self._networks(), self._biases(), self.facts_table()]
 
     def _networks(self) -> Table:
         caption = (

@@ -1,23 +1,18 @@
 """A trial of a study: a network is trained, probed and measured, and has its result in one file."""
 
-import multiprocessing
 import time
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from traceback import format_exc
-from typing import Any, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 
 from isopix.analysis.embeddings import LevelSimilarity, embedding_similarity
 from isopix.analysis.inductive_biases import color_error, measure_inductive_biases
-from isopix.core.config import from_dict, to_dict
-from isopix.core.device import select_device
+from isopix.core.config import to_dict
 from isopix.core.random import generator
-from isopix.core.signals import handle_stop_signals
-from isopix.core.text import naming
 from isopix.core.types import Images
 from isopix.data.dataset import ImageDataset
 from isopix.data.load import load_dataset
@@ -28,14 +23,13 @@ from isopix.probing.config import ProbeConfig
 from isopix.probing.features import FeatureSource, read_splits
 from isopix.probing.probe import EvaluatedProbe, ProbeMethod, evaluate_probe, probe_measurement
 from isopix.probing.results import PIXEL_COMPONENTS, RAW_PIXELS
-from isopix.recipes.recipe import Recipe
 from isopix.runs.load import LoadedRun, load_run
 from isopix.runs.results import LRTrial
 from isopix.runs.series import train_at_lr, trial_recipe
 from isopix.runs.start import TrainingStart
 from isopix.runs.training_log import RunObserver, unigram_nats, validation_measurement
 from isopix.storage.arrays import npz_bytes
-from isopix.storage.atomic import exclusive_lock, read_json, replace_file, write_json
+from isopix.storage.atomic import read_json, replace_file
 from isopix.storage.log import read_log
 from isopix.storage.run_folder import RunFolder
 from isopix.studies.inductive_bias.evidence import pack_correct
@@ -46,37 +40,26 @@ from isopix.studies.inductive_bias.results import (
     ProbedLayers,
     Trial,
     TrialResult,
-    trial_name,
 )
+from isopix.studies.trial import ENVIRONMENT, StudyTrial, orphaned
 
 EXAMPLE_DEPTH = 3  # largest depth of an example (the paper's figure 5)
-ENVIRONMENT = (
-    *("isopix", "commit", "device", "threads", "precision", "torch", "pillow", "python", "platform", "data"),
-)
 
 
-class TrialSpec(NamedTuple):
-    """What a process needs to run a trial of the study in a folder; it can be pickled."""
+@dataclass(frozen=True)
+class BiasTrial(StudyTrial):
+    """A network of the study; learning rates `lrs` are tried from the first on."""
 
-    study: Path
+    outcome: ClassVar[type[TrialResult]] = TrialResult
+
     architecture: Architecture
-    recipe: Recipe
     lrs: tuple[float, ...]
     probe: ProbeMethod
     probe_images: Mapping[str, int]
 
-    @property
-    def name(self) -> str:
-        return trial_name(self.architecture, self.recipe.train.seed)
-
-    def run(self, lr: float) -> Path:
+    def run_at(self, lr: float) -> Path:
         """Return the run folder of a learning rate, with -lr-LR appended for any but the first."""
-        name = self.name if lr == self.lrs[0] else f"{self.name}-lr-{lr}"
-        return self.study / "trials" / name
-
-    @property
-    def result(self) -> Path:
-        return self.study / "results" / f"{self.name}.json"
+        return self.run if lr == self.lrs[0] else self.run.with_name(f"{self.name}-lr-{lr}")
 
     @property
     def example(self) -> Path:
@@ -89,71 +72,46 @@ class TrialSpec(NamedTuple):
         _, encoding, depth = self.architecture
         return encoding == "pix2vec" and self.recipe.train.seed == 0 and depth <= EXAMPLE_DEPTH
 
-    def read(self) -> TrialResult:
-        if not self.result.is_file():
-            return TrialResult()
-        with naming(f"{self.result}, without which the trial is probed again,"):
-            values = {name: each for name, each in read_json(self.result).items() if name != "kind"}
-            return from_dict(TrialResult, values)
-
-    def write(self, result: TrialResult) -> None:
-        write_json(self.result, {"kind": "trial result", **to_dict(result)})
-
-    def fail(self, reason: str, *, traceback: str = "") -> None:
-        """Write that the trial failed; the learning rates that diverged stay recorded."""
-        self.write(replace(self.read(), status="failed", reason=reason, traceback=traceback))
+    def measure(self, device: torch.device) -> None:
+        """Train at the largest learning rate that does not diverge, and probe."""
+        if trained := _train(self, device):
+            self.write(_measured(self, trained, device))
 
 
-def run_trial(spec: TrialSpec, device: str, threads: int | None) -> None:
-    """Run or resume a trial, and write its result or its failure, unless it is asked to stop."""
-    if multiprocessing.parent_process() is not None:
-        handle_stop_signals()
-    if threads is not None:
-        torch.set_num_threads(threads)
-    try:
-        with exclusive_lock(spec.result.parent, f"trial {spec.name} in", name=f"{spec.name}.lock"):
-            if trained := _train(spec, select_device(device)):
-                spec.write(_measured(spec, trained, select_device(device)))
-    except KeyboardInterrupt:
-        pass
-    except Exception as error:
-        spec.fail(str(error).strip().partition("\n")[0] or type(error).__name__, traceback=format_exc())
-
-
-def _train(spec: TrialSpec, device: torch.device) -> LRTrial | None:
+def _train(trial: BiasTrial, device: torch.device) -> LRTrial | None:
     """Train at the largest learning rate that does not diverge; None if asked to stop."""
-    start, observer = TrainingStart(trial_recipe(spec.recipe)), RunObserver(stop=_orphaned)
-    for lr in spec.lrs:
-        before = spec.read()
+    start, observer = TrainingStart(trial_recipe(trial.recipe)), RunObserver(stop=orphaned)
+    for lr in trial.lrs:
+        before = trial.read()
         if lr in [each.lr for each in before.lr_trials if each.status != "completed"]:
             continue
-        found = train_at_lr(start, lr, spec.run(lr), device=device, observer=observer)
+        found = train_at_lr(start, lr, trial.run_at(lr), device=device, observer=observer)
         if found is None:
             return None
         others = tuple(each for each in before.lr_trials if each.lr != lr)
-        spec.write(replace(before, status="not run", reason="", traceback="", lr_trials=(*others, found)))
+        trial.write(replace(before, status="not run", reason="", traceback="", lr_trials=(*others, found)))
         if found.loss is not None:
             return found
-    first, last = spec.lrs[0], spec.lrs[-1]
+    first, last = trial.lrs[0], trial.lrs[-1]
     raise RuntimeError(f"the loss diverged at every learning rate from {first:g} down to {last:g}")
 
 
-def _measured(spec: TrialSpec, trained: LRTrial, device: torch.device) -> TrialResult:
-    began, folder = time.monotonic(), RunFolder(spec.run(trained.lr))
+def _measured(trial: BiasTrial, trained: LRTrial, device: torch.device) -> TrialResult:
+    began, folder = time.monotonic(), RunFolder(trial.run_at(trained.lr))
     loaded = load_run(folder.path, device=device)
     loaded.network.eval()
     whole = load_dataset(loaded.recipe.data).labeled("study")
-    probed = {name: getattr(whole, name).sample(count) for name, count in spec.probe_images.items()}
+    probed = {name: getattr(whole, name).sample(count) for name, count in trial.probe_images.items()}
     data = replace(whole, **probed)
-    probes = probe_pools(loaded, data, spec.probe)
+    probes = probe_pools(loaded, data, trial.probe)
     baselines = {name: each.test_accuracy for name, each in probes[STUDY_POOLS[0]].baselines.items()}
-    measurement = probe_measurement(loaded.measure(data, "test"), data, spec.probe, ProbeConfig(), baselines)
+    measurement = probe_measurement(loaded.measure(data, "test"), data, trial.probe, ProbeConfig(), baselines)
     log, environment, groups = read_log(folder.log), read_json(folder.environment), data.test.groups
     unigram = unigram_nats(log)
     metrics = {
         "images": {name: len(split) for name, split in probed.items()},
         "measurement": to_dict(measurement),
-        "measurements": measure(loaded, data.test.images[:], spec.example if spec.is_example else None),
+        "measurements": measure(loaded, data.test.images[:], trial.example if trial.is_example else None),
         "loss_measurement": {
             **validation_measurement(log),
             "baselines": {} if unigram is None else {"unigram": unigram},
@@ -162,19 +120,14 @@ def _measured(spec: TrialSpec, trained: LRTrial, device: torch.device) -> TrialR
     return TrialResult(
         status="done",
         run=folder.path.name,
-        lr_trials=spec.read().lr_trials,
+        lr_trials=trial.read().lr_trials,
         training_seconds=trained.seconds,
         probing_seconds=time.monotonic() - began,
-        trial=Trial(*spec.architecture, spec.recipe.train.seed, float(trained.loss or 0.0), probes),
+        trial=Trial(*trial.architecture, trial.recipe.train.seed, float(trained.loss or 0.0), probes),
         metrics=metrics,
         environment={name: environment[name] for name in ENVIRONMENT if name in environment},
         test_groups=() if groups is None else tuple(groups.tolist()),
     )
-
-
-def _orphaned() -> bool:
-    parent = multiprocessing.parent_process()
-    return parent is not None and not parent.is_alive()
 
 
 RECONSTRUCTION_IMAGES, BIAS_IMAGES, EXAMPLE_IMAGES = 256, 64, 6

@@ -15,10 +15,13 @@ from isopix.recipes.published import TableRow, Value
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import saved_recipe
 from isopix.runs.start import with_absolute_paths
+from isopix.studies.inductive_bias.study import BiasStudy
 from isopix.studies.papers.trials import Pretrain, ProtocolTrial
+from isopix.studies.scaling.study import ScalingStudy
 
 T = TypeVar("T")
-STUDY = "isotropic.study"
+StudyKind = type[BiasStudy] | type[ScalingStudy]
+STUDIES: Mapping[str, StudyKind] = {each.name: each for each in (BiasStudy, ScalingStudy)}
 ProtocolScale = Literal["tiny", "small", "paper"]
 SCALE_DATA = {"tiny": "translated-digits", "small": "cifar10"}  # where the protocol's own are too large
 # How the images of a dataset are augmented in fine-tuning, where that is not the default of the recipe.
@@ -203,7 +206,7 @@ def protocols() -> dict[str, str]:
     """Return the titles of all protocols by name: those of tables and figures, and the study."""
     import_modules("isopix.studies.papers")
     tables = {name: each.title for name, each in _PROTOCOLS.items()}
-    return {**tables, STUDY: "Ten claims on convolutions, mixers and transformers"}
+    return {**tables, **{name: (each.__doc__ or "").rstrip(".") for name, each in STUDIES.items()}}
 
 
 def find_protocol(name: str) -> PaperProtocol:

@@ -12,7 +12,7 @@ from isopix.plots.biases import ForestRow, Mark
 from isopix.studies.inductive_bias.claims import evaluate_trials
 from isopix.studies.inductive_bias.figures import claim_rows, group_trials
 from isopix.studies.inductive_bias.results import ClaimRecord, ContrastRecord, StudyResult, Trial
-from isopix.studies.inductive_bias.study import Study, write_up
+from isopix.studies.inductive_bias.study import BiasStudy
 from tests.golden.values import check_golden
 from tests.unit.reporting.cases import words
 from tests.unit.studies.inductive_bias.worlds import pool_probes, probed
@@ -31,7 +31,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> StudyResult:
     with pytest.MonkeyPatch.context() as patch:  # coarse figures
         patch.setitem(style._RC_PARAMS, "figure.constrained_layout.use", False)
         patch.setitem(style._RC_PARAMS, "savefig.dpi", 40)
-        return write_up(Study.open(folder))
+        return BiasStudy.open(folder).write_up()
 
 
 def test_the_tables_and_the_page_are_golden(found: StudyResult) -> None:
@@ -43,7 +43,7 @@ def test_the_tables_and_the_page_are_golden(found: StudyResult) -> None:
 
 
 def test_placements_of_one_digit_are_not_independent_test_images() -> None:
-    done = list(Study.open(COMMITTED).results().values())
+    done = list(BiasStudy.open(COMMITTED).results().values())
     ignored = [replace(each, test_groups=()) for each in done]
     widths = []
     for trials in (done, ignored):

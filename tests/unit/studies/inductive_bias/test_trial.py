@@ -23,18 +23,20 @@ from isopix.storage.run_folder import RunFolder
 from isopix.studies.inductive_bias import trial
 from isopix.studies.inductive_bias.evidence import correct_images
 from isopix.studies.inductive_bias.figures import Example
-from isopix.studies.inductive_bias.study import Study, StudyPlan, plan_study
-from isopix.studies.inductive_bias.trial import TrialSpec, run_trial
+from isopix.studies.inductive_bias.study import BiasStudy
+from isopix.studies.inductive_bias.trial import BiasTrial
+from isopix.studies.study import StudyPlan
+from isopix.studies.trial import run_trial
 
 SMALL = ("steps=2", "width=16", "data.rows=8", "data.cols=8")
 
 
 def plan(pattern: str = "conv-*-1", seeds: int = 1, *words: str, data: str = "digits") -> StudyPlan:
-    return plan_study("tiny", data=data, pattern=pattern, seeds=seeds, settings=(*SMALL, *words))
+    return BiasStudy.planned("tiny", data=data, pattern=pattern, seeds=seeds, settings=(*SMALL, *words))
 
 
 def test_trials_are_ordered_by_seed_and_cost_and_settings_reach_every_recipe() -> None:
-    specs = Study(Path("nowhere"), plan("conv-pix2vec-3,conv-p*-1", 2, "lr=0.003")).specs
+    specs = BiasStudy(Path("nowhere"), plan("conv-pix2vec-3,conv-p*-1", 2, "lr=0.003")).trials
     assert [(spec.name, spec.recipe.train.seed) for spec in specs] == [
         ("conv-pix2vec-3-seed-0", 0),
         ("conv-pix2vec-1-seed-0", 0),
@@ -48,41 +50,44 @@ def test_trials_are_ordered_by_seed_and_cost_and_settings_reach_every_recipe() -
 
 def test_a_study_is_extended_by_architectures_and_seeds_only(tmp_path: Path) -> None:
     out = tmp_path / "study"
-    with Study.create(out, plan()) as study:
-        with pytest.raises(ValueError, match="is in use by process"), Study.create(out, plan("mixer-*-1")):
+    with BiasStudy.create(out, plan()) as study:
+        with (
+            pytest.raises(ValueError, match="is in use by process"),
+            BiasStudy.create(out, plan("mixer-*-1")),
+        ):
             pass
-        assert Study.open(out).plan == study.plan
-    with Study.create(out, plan("mixer-pix2vec-1", 2)) as grown:
-        assert len(grown.specs) == 8
-    assert Study.open(out).plan == grown.plan
+        assert BiasStudy.open(out).plan == study.plan
+    with BiasStudy.create(out, plan("mixer-pix2vec-1", 2)) as grown:
+        assert len(grown.trials) == 8
+    assert BiasStudy.open(out).plan == grown.plan
     with pytest.raises(ValueError, match=r"has settings .*steps=2.*, not .*steps=3"):
-        Study.from_plan(out, replace(grown.plan, settings=("steps=3",)))
+        BiasStudy.from_plan(out, replace(grown.plan, settings=("steps=3",)))
     (out / "study.json").unlink()
     with pytest.raises(ValueError, match="is not empty; choose another --out"):
-        Study.from_plan(out, plan())
+        BiasStudy.from_plan(out, plan())
 
 
 def test_a_study_goes_on_elsewhere_from_its_results_alone(tmp_path: Path) -> None:
     """The images may lie elsewhere, and must be the same; the run folders are not needed."""
     here, there = tmp_path / "here", tmp_path / "there"
-    with Study.create(here, plan("conv-pix2vec-1")) as study:
-        (spec,) = study.specs
-        run_trial(spec._replace(probe_images={"train": 100, "validation": 50, "test": 50}), "cpu", 1)
+    with BiasStudy.create(here, plan("conv-pix2vec-1")) as study:
+        (spec,) = study.trials
+        run_trial(replace(spec, probe_images={"train": 100, "validation": 50, "test": 50}), "cpu", 1)
         assert spec.read().status == "done"
     shutil.copytree(here / "results", there / "results")
     shutil.copyfile(here / "study.json", there / "study.json")
     planned = plan("conv-pix2vec-*")
-    with Study.create(there, planned) as moved:
+    with BiasStudy.create(there, planned) as moved:
         assert [each.name for each in moved.missing(planned)] == ["conv-pix2vec-3-seed-0"]
         moved.require_images()
     with (
-        Study.create(there, replace(planned, data="translated-digits")) as moved,
+        BiasStudy.create(there, replace(planned, data="translated-digits")) as moved,
         pytest.raises(ValueError, match="other images than those of conv-pix2vec-1-seed-0"),
     ):
         moved.require_images()
 
 
-Make = Callable[..., TrialSpec]
+Make = Callable[..., BiasTrial]
 STOPPED = ["steps=12", "width=8", "data.rows=8", "data.cols=8", "batch_size=16", "evaluate_every=12"]
 
 
@@ -90,12 +95,12 @@ STOPPED = ["steps=12", "width=8", "data.rows=8", "data.cols=8", "batch_size=16",
 def make(tmp_path: Path) -> Make:
     """`make(name, *settings)`: a convolution on digits, in a study of that name."""
 
-    def spec(name: str, *settings: str) -> TrialSpec:
+    def spec(name: str, *settings: str) -> BiasTrial:
         words = [*STOPPED, "checkpoint_every=4", *settings]
-        planned = plan_study("tiny", data="digits", pattern="conv-pix2vec-1", seeds=1, settings=words)
-        with Study.create(tmp_path / name, planned) as study:
-            (made,) = study.specs
-        return made._replace(probe_images={"train": 200, "validation": 100, "test": 100})
+        planned = BiasStudy.planned("tiny", data="digits", pattern="conv-pix2vec-1", seeds=1, settings=words)
+        with BiasStudy.create(tmp_path / name, planned) as study:
+            (made,) = study.trials
+        return replace(made, probe_images={"train": 200, "validation": 100, "test": 100})
 
     return spec
 
@@ -103,7 +108,7 @@ def make(tmp_path: Path) -> Make:
 def test_a_trial_is_a_run_with_a_probe_and_a_result_file(make: Make) -> None:
     spec = make("whole")
     run_trial(spec, "cpu", 1)
-    found, run = spec.read(), RunFolder.open(spec.run(spec.lrs[0]))
+    found, run = spec.read(), RunFolder.open(spec.run)
     assert found.status == "done"
     assert (found.trial.architecture, found.trial.seed) == (("conv", "pix2vec", 1), 0)
     assert set(found.trial.probes) == {"mean", "grid4"}
@@ -140,7 +145,7 @@ def test_an_example_has_the_encoding_of_red_and_a_trial_the_biases_of_64_images(
     spec = make("whole", "width=6")
     run_trial(spec, "cpu", 1)
     found = Example("conv", 1, read_arrays(spec.example))
-    loaded = load_run(spec.run(spec.lrs[0]), device=torch.device("cpu"))
+    loaded = load_run(spec.run, device=torch.device("cpu"))
     red = loaded.network.state_dict()["backbone.stem.tables.0.weight"].double()
     red = red / red.norm(dim=1, keepdim=True)
     np.testing.assert_allclose(found.encoding.similarity, red @ red.T, atol=2e-3)
@@ -156,25 +161,25 @@ def test_a_resumed_trial_has_the_same_numbers(make: Make, monkeypatch: pytest.Mo
     whole, spec = make("whole"), make("stopped")
     run_trial(whole, "cpu", 1)
     asked = iter([False] * 5 + [True] * 100)
-    monkeypatch.setattr(trial, "_orphaned", lambda: next(asked))
+    monkeypatch.setattr(trial, "orphaned", lambda: next(asked))
     run_trial(spec, "cpu", 1)
     assert spec.read().status == "not run"
-    assert RunFolder(spec.run(spec.lrs[0])).has_checkpoints
+    assert RunFolder(spec.run).has_checkpoints
     monkeypatch.undo()
     run_trial(spec, "cpu", 1)
     assert spec.read().metrics == whole.read().metrics
 
 
 def test_after_a_rate_that_diverges_the_next_one_is_tried_and_none_again(make: Make) -> None:
-    spec = make("diverging")._replace(lrs=(1e30, 0.01))
+    spec = replace(make("diverging"), lrs=(1e30, 0.01))
     run_trial(spec, "cpu", 1)
     found = spec.read()
     tried = [(each.lr, each.status) for each in found.lr_trials]
     assert tried == [(1e30, "non-finite"), (0.01, "completed")]
-    assert (found.status, found.run) == ("done", f"{spec.run(spec.lrs[0]).name}-lr-0.01")
-    log = spec.run(spec.lrs[0]) / "log.jsonl"
+    assert (found.status, found.run) == ("done", f"{spec.run.name}-lr-0.01")
+    log = spec.run / "log.jsonl"
     before = log.stat().st_mtime_ns
-    run_trial(spec._replace(lrs=(1e30,)), "cpu", 1)
+    run_trial(replace(spec, lrs=(1e30,)), "cpu", 1)
     found = spec.read()
     assert (found.status, log.stat().st_mtime_ns) == ("failed", before)
     assert found.reason == "the loss diverged at every learning rate from 1e+30 down to 1e+30"

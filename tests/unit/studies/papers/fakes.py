@@ -11,10 +11,10 @@ from isopix.probing.results import ConcatScore, FewLabels, LowDataResult
 from isopix.recipes.recipe import Recipe
 from isopix.storage.result import EnsembleAccuracy, Result
 from isopix.storage.run_folder import RunFolder
-from isopix.studies.papers.protocol import STUDY, protocols
+from isopix.studies.papers.protocol import STUDIES, protocols
 from tests.unit.reporting.cases import call, evidence, measurement, scores
 
-TABLES = [name for name in protocols() if name != STUDY]
+TABLES = [name for name in protocols() if name not in STUDIES]
 Score = Callable[[Sequence[str]], tuple[float, float]]  # validation and test accuracy by the settings
 
 

@@ -1,0 +1,99 @@
+"""Scaling laws from IsoFLOP profiles (Hoffmann et al. 2022, section 3.2; for pixels, arXiv 2511.08704).
+
+The networks of a budget differ in size. The vertex of a parabola in the logarithm of the size is the best
+one; best sizes, tokens and losses are power laws of the budget. Intervals are of the bootstrap: the residuals
+of each parabola are drawn again, so that they cover differences between seeds and its own error.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+from scipy.special import ndtri, stdtrit
+
+from isopix.plots.scaling import IsoFLOP
+from isopix.studies.scaling.results import QUANTITIES, Estimated, Measure, Optimum, PowerLaw, ScalingLaw
+
+DRAWS = 2000
+FEWEST_SIZES, FEWEST_BUDGETS = 4, 3  # for a parabola with an error, and for a law that predicts a budget
+Values = Float[np.ndarray, " n"]
+Draws = Float[np.ndarray, "n draws"]  # the first column is measured, the others are drawn
+
+
+class Profile(NamedTuple):
+    """The networks of a budget: their parameters and tokens, and a value that is best if it is small."""
+
+    budget: float
+    parameters: Values
+    tokens: Values
+    values: Values
+
+    def drawn(self, generator: np.random.Generator) -> Draws:
+        """Return the values, and draws of them around the parabola."""
+        fitted = np.polyval(np.polyfit(np.log(self.parameters), self.values, 2), np.log(self.parameters))
+        count = len(self.values)
+        few = stdtrit(count - 3, 0.975) / ndtri(0.975)  # as Student's t, for intervals of few networks
+        residuals = few * np.sqrt(count / (count - 3)) * (self.values - fitted)
+        drawn = fitted[:, None] + generator.choice(residuals, (count, DRAWS))
+        return np.column_stack([self.values, drawn])
+
+    def optima(self, values: Draws) -> Float[np.ndarray, "3 draws"]:
+        """Return the logarithms of the best parameters, and of the tokens and the value there, for each draw.
+
+        A vertex outside of the sizes, and a maximum, give the better end.
+        """
+        log = np.log(self.parameters)
+        low, high, middle = log.min(), log.max(), log.mean()
+        square, slope, constant = np.polyfit(log - middle, values, 2)
+
+        def at(x: Any) -> Any:
+            return square * (x - middle) ** 2 + slope * (x - middle) + constant
+
+        end = np.where(at(low) < at(high), low, high)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            best = np.where(square > 0, np.clip(middle - slope / (2 * square), low, high), end)
+        sizes, first = np.unique(log, return_index=True)
+        return np.stack([best, np.interp(best, sizes, np.log(self.tokens)[first]), np.log(at(best))])
+
+    def curve(self) -> IsoFLOP:
+        """Return what a figure shows."""
+        log = np.log(self.parameters)
+        best, _, value = np.exp(self.optima(self.values[:, None]))[:, 0]
+        parabola = np.polyfit(log, self.values, 2)
+        return IsoFLOP(self.budget, self.parameters, self.values, parabola, (best, value))
+
+
+def fit_law(recipe: str, measure: Measure, profiles: Sequence[Profile]) -> ScalingLaw:
+    """Return the optima of profiles, the smallest budget first, and the laws of those inside the sizes; no
+    laws of fewer than three.
+    """
+    profiles = [each for each in profiles if len(np.unique(each.parameters)) >= FEWEST_SIZES]
+    generator = np.random.default_rng(0)
+    optima, inner = list[Optimum](), dict[float, Draws]()
+    for each in profiles:
+        found, log = each.optima(each.drawn(generator)), np.log(each.parameters)
+        inside = bool(log.min() < found[0, 0] < log.max())
+        parameters, tokens, value = map(_estimated, np.exp(found))
+        optima.append(Optimum(each.budget, parameters, tokens, value, inside))
+        if inside:
+            inner[each.budget] = found
+    if len(inner) < FEWEST_BUDGETS:
+        return ScalingLaw(recipe, measure, tuple(optima))
+    flops, quantities = np.log([*inner]), np.stack([*inner.values()], axis=1)  # [3 budgets draws]
+    laws = {name: _power_law(flops, each) for name, each in zip(QUANTITIES, quantities, strict=True)}
+    return ScalingLaw(recipe, measure, tuple(optima), laws)
+
+
+def _power_law(flops: Values, values: Draws) -> PowerLaw:
+    exponents, factors = np.polyfit(flops, values, 1)
+    smaller, constants = np.polyfit(flops[:-1], values[:-1], 1)
+    predicted = _estimated(np.exp(smaller * flops[-1] + constants))
+    first = float(np.exp(constants[0])), float(smaller[0])
+    return PowerLaw(float(np.exp(factors[0])), _estimated(exponents), first, predicted)
+
+
+def _estimated(draws: Values) -> Estimated:
+    """Return the first value, which is measured, and the 95% interval of the others."""
+    low, high = np.quantile(draws[1:], [0.025, 0.975])
+    return Estimated(float(draws[0]), (float(low), float(high)))

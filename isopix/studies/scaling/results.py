@@ -1,0 +1,155 @@
+"""The result of the scaling study, without PyTorch: optima at each budget, power laws, and all networks."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from statistics import mean
+from typing import Literal
+
+from isopix.core.text import Table, mean_and_std
+from isopix.studies.results import TrialOutcome, TrialsResult
+
+Measure = Literal["loss", "error"]  # of validation images in nats, and of the best layer's probe
+QUANTITIES = {"parameters": "parameters in blocks", "tokens": "tokens seen", "value": "loss or error"}
+
+
+@dataclass(frozen=True)
+class NetworkOutcome(TrialOutcome):
+    """A trained network; `parameters` are those of its blocks, `tokens` the pixels that it has seen."""
+
+    recipe: str = ""
+    size: str = ""
+    budget: float = 0.0
+    flops: int = 0
+    parameters: int = 0
+    tokens: int = 0
+    loss: float = 0.0
+    error: float = 0.0
+    layer: int = 0
+    seconds: float = 0.0
+
+    @property
+    def text(self) -> str:
+        if self.status != "done":
+            return super().text
+        return f"loss {self.loss:.3f} nats, probe accuracy {1 - self.error:.1%} at layer {self.layer}"
+
+
+@dataclass(frozen=True)
+class Estimated:
+    """A number with its 95% interval."""
+
+    value: float
+    interval: tuple[float, float]
+
+    def text(self, form: str) -> str:
+        low, high = self.interval
+        return f"{self.value:{form}} ({low:{form}} to {high:{form}})"
+
+
+@dataclass(frozen=True)
+class Optimum:
+    """The best size at a budget, and its tokens and value; not `inside`: no size is smaller, or larger."""
+
+    budget: float
+    parameters: Estimated
+    tokens: Estimated
+    value: Estimated
+    inside: bool
+
+
+@dataclass(frozen=True)
+class PowerLaw:
+    """factor · FLOPs ** exponent, of all budgets; `smaller` is that of all but the largest, whose value it
+    has `predicted`.
+    """
+
+    factor: float
+    exponent: Estimated
+    smaller: tuple[float, float]
+    predicted: Estimated
+
+    def at(self, flops: float) -> float:
+        return float(self.factor * flops**self.exponent.value)
+
+
+@dataclass(frozen=True)
+class ScalingLaw:
+    """The optima of a recipe by a measure, and the power law of each quantity; only of optima inside."""
+
+    recipe: str
+    measure: Measure
+    optima: tuple[Optimum, ...]
+    laws: Mapping[str, PowerLaw] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return f"{self.recipe}, {self.measure}"
+
+    @property
+    def largest(self) -> Optimum:
+        """The optimum of the largest budget of the laws."""
+        return [each for each in self.optima if each.inside][-1]
+
+
+class ScalingResult(TrialsResult):
+    """IsoFLOP profiles, their optima, and power laws; `target` has parameters and FLOPs of igpt.s."""
+
+    laws: tuple[ScalingLaw, ...] = ()
+    trials: Mapping[str, NetworkOutcome]
+    target: Mapping[str, float] = field(default_factory=dict)
+
+    def tables(self) -> list[Table]:
+        return [*self._profiles(), self._optima(), self._laws(), self.facts_table()]
+
+    def _profiles(self) -> Iterator[Table]:
+        done = [each for each in self.trials.values() if each.status == "done"]
+        budgets = sorted({each.budget for each in done})
+        columns = ["size", "parameters", *(f"{budget:.3g} FLOPs" for budget in budgets)]
+        for recipe in dict.fromkeys(each.recipe for each in done):
+            rows = []
+            for size in dict.fromkeys(each.size for each in done if each.recipe == recipe):
+                own = [each for each in done if (each.recipe, each.size) == (recipe, size)]
+                cells = [_cell([each for each in own if each.budget == budget]) for budget in budgets]
+                rows.append((size, f"{own[0].parameters:,}", *cells))
+            caption = f"{recipe}: validation loss (nats per pixel, ± std over seeds) and probe accuracy (%)"
+            yield Table(caption, columns, rows)
+
+    def _optima(self) -> Table:
+        columns = ["", "FLOPs", "parameters (95% CI)", "tokens a parameter", "loss or error (95% CI)", ""]
+        rows = []
+        for law in self.laws:
+            for each in law.optima:
+                ratio, edge = each.tokens.value / each.parameters.value, "" if each.inside else "at the edge"
+                numbers = each.parameters.text(",.0f"), f"{ratio:,.0f}", each.value.text(".3f")
+                rows.append((law.name, f"{each.budget:.3g}", *numbers, edge))
+        return Table("Best size at each budget: the vertex of a parabola in its logarithm", columns, rows)
+
+    def _laws(self) -> Table:
+        columns = ["", "quantity", "exponent (95% CI)", "largest budget, predicted (95% CI)", "measured"]
+        rows = []
+        for law in self.laws:
+            for name, each in law.laws.items():
+                measured: Estimated = getattr(law.largest, name)
+                numbers = each.exponent.text("+.3f"), each.predicted.text(".4g"), f"{measured.value:.4g}"
+                rows.append((law.name, QUANTITIES[name], *numbers))
+        caption = "Power laws of the FLOPs; predictions are those of all budgets but the largest"
+        return Table(caption, columns, rows)
+
+    def notes(self) -> list[str]:
+        return [*(self._extrapolated(law) for law in self.laws if law.laws), *super().notes()]
+
+    def _extrapolated(self, law: ScalingLaw) -> str:
+        flops, own = self.target["flops"], self.target["parameters"]
+        size, value = (law.laws[name].at(flops) for name in ("parameters", "value"))
+        return (
+            f"{law.name}: for the {flops:.2g} FLOPs of igpt.s the law gives {size:.2g} parameters (igpt.s: "
+            f"{own:.2g}) and {value:.2g}; no evidence reaches that far: they are "
+            f"{flops / law.largest.budget:.2g} times the largest budget, and of other images"
+        )
+
+
+def _cell(same: list[NetworkOutcome]) -> str:
+    if not same:
+        return ""
+    accuracy = 100 * mean(1 - each.error for each in same)
+    return f"{mean_and_std([each.loss for each in same], '.3f')}, {accuracy:.1f}"

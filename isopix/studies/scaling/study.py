@@ -1,0 +1,208 @@
+"""The scaling study: networks of several sizes at each of several budgets of FLOPs, and their laws."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+import torch
+
+from isopix.data.load import load_dataset
+from isopix.plots.scaling import Trend, plot_profiles, plot_trends
+from isopix.probing.config import ProbeConfig
+from isopix.probing.features import NetworkFeatures, read_splits
+from isopix.probing.methods import RidgeProbe
+from isopix.probing.probe import ProbeMethod, evaluate_probe
+from isopix.recipes import registry
+from isopix.recipes.cost import num_parameters, recipe_cost, training_flops
+from isopix.reporting.section import PageFigure, write_page
+from isopix.runs.load import load_run
+from isopix.runs.series import train_at_lr, trial_recipe
+from isopix.runs.start import TrainingStart
+from isopix.runs.training_log import RunObserver
+from isopix.storage.atomic import read_json
+from isopix.storage.run_folder import RunFolder
+from isopix.studies.scaling.law import Profile, fit_law
+from isopix.studies.scaling.results import Measure, NetworkOutcome, ScalingLaw, ScalingResult
+from isopix.studies.study import Study
+from isopix.studies.trial import ENVIRONMENT, StudyTrial, orphaned
+
+MEASURES: tuple[Measure, ...] = ("loss", "error")
+PANELS = (  # title, quantity, and the measures whose laws are shown
+    ("Parameters in blocks", "parameters", MEASURES),
+    ("Tokens seen", "tokens", MEASURES),
+    ("Validation loss (nats per pixel)", "value", ("loss",)),
+    ("Error of the best layer's probe", "value", ("error",)),
+)
+HEAD_WIDTH = 64
+TARGET = "igpt.s"  # what the laws are extrapolated to
+PROBE = RidgeProbe(l2_grid=(1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0))  # closed form
+PROBED = {"train": 10_000, "validation": 2000, "test": 10_000}  # images
+
+
+class Size(NamedTuple):
+    width: int
+    depth: int
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        heads = max(1, self.width // HEAD_WIDTH)
+        return f"width={self.width}", f"depth={self.depth}", f"block.heads={heads}"
+
+    def __str__(self) -> str:
+        return f"{self.width}x{self.depth}"
+
+
+class NetworkCell(NamedTuple):
+    """What the networks of several seeds share; budgets are of training FLOPs."""
+
+    recipe: str
+    budget: float
+    size: Size
+
+    def __str__(self) -> str:
+        return f"{self.recipe}-{self.budget:.0e}-{self.size}".replace("+", "")
+
+
+class IsoFLOPScale(NamedTuple):
+    cells: Mapping[str, NetworkCell]
+    image_size: int
+    batch_size: int
+    seeds: int
+
+
+def _scale(
+    recipes: tuple[str, ...], budgets: tuple[float, ...], sizes: tuple[Size, ...], *numbers: int
+) -> IsoFLOPScale:
+    cells = (NetworkCell(*each) for each in product(recipes, budgets, sizes))
+    return IsoFLOPScale({str(each): each for each in cells}, *numbers)
+
+
+_TINY = (Size(16, 2), Size(24, 2), Size(32, 2), Size(48, 2), Size(64, 2), Size(96, 3))
+_SMALL = (Size(32, 2), Size(48, 3), Size(64, 3), Size(96, 4), Size(128, 4), Size(192, 5))
+SCALES = {
+    "tiny": _scale(("modern.tiny",), (5e11, 1e12, 2e12, 4e12), _TINY, 8, 64, 3),
+    "small": _scale(("igpt.tiny", "modern.tiny"), (2e12, 8e12, 3.2e13, 1.28e14), _SMALL, 16, 64, 3),
+}
+
+
+@dataclass(frozen=True)
+class ScalingTrial(StudyTrial):
+    """A network of a size, trained for as many steps as take the budget."""
+
+    outcome: ClassVar[type[NetworkOutcome]] = NetworkOutcome
+
+    where: NetworkCell
+    probe: ProbeMethod
+
+    def measure(self, device: torch.device) -> None:
+        """Train, evaluate on validation images, and probe every layer; validation chooses the layer."""
+        recipe, observer = trial_recipe(self.recipe), RunObserver(stop=orphaned)
+        lr = recipe.train.optimizer.lr
+        trained = train_at_lr(TrainingStart(recipe), lr, self.run, device=device, observer=observer)
+        if trained is None:
+            return
+        if trained.loss is None:
+            raise RuntimeError(f"the loss diverged at learning rate {lr:g}")
+        loaded = load_run(self.run, device=device)
+        network = loaded.network.eval()
+        whole = load_dataset(recipe.data).labeled("study")
+        data = replace(whole, **{name: getattr(whole, name).sample(count) for name, count in PROBED.items()})
+        source = NetworkFeatures(loaded.model, recipe.train.precision_on(device), config=ProbeConfig())
+        splits = read_splits("trained", source, data)
+        best = evaluate_probe(splits, self.probe, ProbeConfig(), device=device).result.best
+        environment = read_json(RunFolder(self.run).environment)
+        images = recipe.train.steps * recipe.train.batch_size
+        self.write(
+            NetworkOutcome(
+                status="done",
+                environment={name: environment[name] for name in ENVIRONMENT if name in environment},
+                recipe=self.where.recipe,
+                size=str(self.where.size),
+                budget=self.where.budget,
+                flops=training_flops(recipe),
+                parameters=sum(map(num_parameters, network.backbone.blocks)),
+                tokens=images * recipe.grid.positions,
+                loss=trained.loss,
+                error=1 - best.test_accuracy,
+                layer=best.layer,
+                seconds=trained.seconds,
+            )
+        )
+
+
+class ScalingStudy(Study[ScalingTrial]):
+    """Loss and probe accuracy by size and data at equal FLOPs, and their power laws."""
+
+    name: ClassVar[str] = "scaling"
+    file: ClassVar[str] = "scaling.json"
+    seeds: ClassVar[Mapping[str, int]] = {name: each.seeds for name, each in SCALES.items()}
+    result: ClassVar[type[ScalingResult]] = ScalingResult
+
+    @classmethod
+    def cells(cls, scale: str) -> list[str]:
+        if scale not in SCALES:
+            raise ValueError(f"scaling has no scale '{scale}'; allowed: {', '.join(SCALES)}")
+        return list(SCALES[scale].cells)
+
+    def trial(self, cell: str, seed: int) -> ScalingTrial:
+        scale = SCALES[self.plan.scale]
+        where = scale.cells[cell]
+        sizes = (f"size={scale.image_size}", f"batch_size={scale.batch_size}", *where.size.settings)
+        recipe = self.resolved(where.recipe, seed, *sizes)
+        images = where.budget / recipe_cost(recipe).training_flops
+        steps = max(1, round(images / recipe.train.batch_size))
+        recipe = recipe.updated(steps=steps, evaluate_every=steps, checkpoint_every=max(1, steps // 4))
+        return ScalingTrial(self.path, cell, recipe, where, self.probe(PROBE))
+
+    def laws(self) -> Iterator[ScalingLaw]:
+        """Yield the laws of each recipe, of loss and of probe error, from the trials that are done."""
+        for recipe, measure in product(dict.fromkeys(each.recipe for each in self._done()), MEASURES):
+            yield fit_law(recipe, measure, self._profiles(recipe, measure))
+
+    def write_up(self) -> ScalingResult:
+        """Fit the laws, draw the figures and write the page, from the trials that are done."""
+        laws, results, page = tuple(self.laws()), self.results(), self.path / "report.html"
+        target = registry.find(TARGET)
+        cost = {"flops": float(training_flops(target)), "parameters": float(recipe_cost(target).parameters)}
+        result = ScalingResult(facts=self.facts(), laws=laws, trials=results, target=cost).saved(page)
+        count = f"{len(self._done())} of {len(results)} networks"
+        lead = "At each budget of FLOPs, the size with the lowest loss, or the lowest error of a probe."
+        write_page(page, result, list(self._figures(laws)), title="Scaling", headline=count, lead=lead)
+        return result
+
+    def _figures(self, laws: Sequence[ScalingLaw]) -> Iterator[PageFigure]:
+        curves = {
+            law.name: [each.curve() for each in self._profiles(law.recipe, law.measure)] for law in laws
+        }
+        caption = "IsoFLOP profiles: a curve is a budget, a point a network, a ring the best size."
+        if curves:
+            yield PageFigure("profiles", caption, plot_profiles(curves), None)
+        trends = {
+            title: {law.name: _trend(law, name) for law in laws if law.laws and law.measure in measures}
+            for title, name, measures in PANELS
+        }
+        caption = "The best size by budget, with 95% intervals; dashed: the laws of all but the largest."
+        if shown := {title: own for title, own in trends.items() if own}:
+            yield PageFigure("laws", caption, plot_trends(shown), None)
+
+    def _profiles(self, recipe: str, measure: Measure) -> list[Profile]:
+        own = [each for each in self._done() if each.recipe == recipe]
+        found = []
+        for budget in sorted({each.budget for each in own}):
+            same = [each for each in own if each.budget == budget]
+            columns = zip(
+                *((each.parameters, each.tokens, getattr(each, measure)) for each in same), strict=True
+            )
+            found.append(Profile(budget, *(np.array(column, dtype=float) for column in columns)))
+        return found
+
+    def _done(self) -> list[NetworkOutcome]:
+        return [each for each in self.results().values() if each.status == "done"]
+
+
+def _trend(law: ScalingLaw, quantity: str) -> Trend:
+    best = [getattr(each, quantity) for each in law.optima]
+    budgets, values = [each.budget for each in law.optima], [each.value for each in best]
+    return Trend(budgets, values, [each.interval for each in best], law.laws[quantity].smaller)

@@ -1,0 +1,47 @@
+"""The scaling study at a micro scale: equal FLOPs, outcomes in files, laws, figures and page."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from isopix.recipes.cost import training_flops
+from isopix.studies.scaling import study as scaling
+from isopix.studies.scaling.results import ScalingResult
+from isopix.studies.scaling.study import SCALES, ScalingStudy, Size
+from isopix.studies.trial import run_trial
+
+SIZES = tuple(Size(width, 1) for width in (8, 12, 16, 24))
+MICRO = scaling._scale(("igpt.tiny",), (1e8, 2e8, 4e8), SIZES, 8, 16, 1)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_networks_of_a_budget_take_as_many_flops(scale: str) -> None:
+    for trial in ScalingStudy(Path("nowhere"), ScalingStudy.planned(scale, data="cifar10", seeds=1)).trials:
+        assert training_flops(trial.recipe) == pytest.approx(trial.where.budget, rel=0.05)
+        assert trial.recipe.model.width % trial.recipe.model.block.heads == 0
+
+
+def test_a_study_has_laws_figures_and_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(scaling.SCALES, "tiny", MICRO)
+    monkeypatch.setattr(scaling, "PROBED", {"train": 200, "validation": 100, "test": 100})
+    words = ("num_colors=16", "evaluate_images=32")
+    planned = ScalingStudy.planned("tiny", data="digits", settings=words)
+    with ScalingStudy.create(tmp_path / "out", planned) as study:
+        [trial] = [each for each in study.trials if each.name == "igpt.tiny-1e08-8x1-seed-0"]
+        run_trial(trial, "cpu", 1)
+        one = trial.read()
+        for each in study.trials:
+            width, budget = each.where.size.width, each.where.budget
+            bend = (np.log(width) - np.log(budget / 1e7)) ** 2 / 10
+            own = replace(one, budget=budget, size=str(each.where.size), parameters=12 * width**2)
+            each.write(replace(own, loss=1 + bend, error=0.5 + bend))
+    found = study.write_up()
+    assert one.status == "done"
+    assert one.tokens == trial.recipe.train.steps * 16 * 64
+    assert one.parameters == 12 * 8 * 8 + 2 * 8  # matrices of the block, and two norms
+    assert [(law.measure, len(law.optima)) for law in found.laws] == [("loss", 3), ("error", 3)]
+    assert (tmp_path / "out" / "figures" / "profiles.png").is_file()
+    again = ScalingResult.read(tmp_path / "out" / "report.html")
+    assert again.laws == found.laws
