@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import torch
 from einops import rearrange
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -23,6 +23,7 @@ FEW_SEEN = 512  # keys at most, of which a CPU with AMX trains faster in blocks
 QK_EPSILON = 1e-6  # added to the mean square of queries and keys
 EVERY = slice(None)  # of the positions
 Scores = Float[Tensor, "B heads _ _"]  # row: query; column: key
+Seen = Bool[Tensor, "B 1 N N"]  # whether a position (row) sees another (column)
 AttentionWeights = Float[Tensor, "B heads N N"]  # row: query; column: key; a row sums to 1
 
 
@@ -62,9 +63,12 @@ class Attention(nn.Module):
         self.qkv = nn.Linear(width, 3 * width, bias=bias if qkv_bias is None else qkv_bias)
         self.out = nn.Linear(width, width, bias=bias)
 
-    def forward(self, tokens: Tokens) -> Tokens:
+    def forward(self, tokens: Tokens, seen: Seen | None = None) -> Tokens:
+        """Return the outputs; `seen` restricts attention to all positions."""
         q, k, v = self._project(tokens)
         dropout = self._dropout()
+        if seen is not None:
+            return self._merge(F.scaled_dot_product_attention(q, k, v, seen, dropout))
         return self._merge(_attend(q, k, v, causal=self.causal, window=self.window, dropout=dropout))
 
     def forward_queries(self, tokens: Tokens, positions: PositionIndices) -> SelectedTokens:

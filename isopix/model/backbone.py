@@ -12,16 +12,23 @@ from torch.utils.checkpoint import checkpoint
 from isopix.core import choices
 from isopix.core.device import Precision
 from isopix.core.types import Grid, Mask, PositionIndices, SelectedTokens, Tokens
-from isopix.model.attention import AttentionAxis, AttentionWeights
+from isopix.model.attention import AttentionAxis, AttentionWeights, Seen
 from isopix.model.blocks.transformer import Block
 from isopix.model.caches import KVCache
 from isopix.model.embedding_conv import ConvCache, EmbeddingConv
-from isopix.model.masking import Masking, group_by_length, sum_components, visible_positions
+from isopix.model.masking import (
+    Masking,
+    after_prefix,
+    group_by_length,
+    sum_components,
+    visible_positions,
+)
 from isopix.model.mlp import Norm
 from isopix.model.positions import PositionEmbedding
 from isopix.model.stems.pixels import Inputs, Stem
 
 FeatureKind = choices.FeatureKind
+HeadInput = Float[Tensor, "B N _"]
 HiddenState = Float[Tensor, "B _ D"]  # of all positions or of some, with or without a class token before them
 
 
@@ -50,11 +57,12 @@ class Backbone(nn.Module):
         conv: EmbeddingConv | None = None,
         cls_token: nn.Parameter | None = None,
         pos_norm: Norm | None = None,
+        decoder: nn.Module | None = None,
         dropout: float = 0.0,
     ):
         """Compose the parts; a block may stand in `blocks` several times. `cls_token` is a vector [D], and
-        `pos_norm` normalizes the position embeddings that are added to dropped positions; in training,
-        hidden state 0 is dropped with probability `dropout`.
+        `pos_norm` normalizes the position embeddings that are added to dropped positions, unless a `decoder`
+        decodes them; in training, hidden state 0 is dropped with probability `dropout`.
         """
         super().__init__()
         self.grid = grid
@@ -63,6 +71,7 @@ class Backbone(nn.Module):
         self.blocks = cast("Sequence[Block]", nn.ModuleList(own))
         self._order = [own.index(block) for block in blocks]
         self.norm, self.conv, self.cls_token, self.pos_norm = norm, conv, cls_token, pos_norm
+        self.decoder = decoder
         self.dropout = nn.Dropout(dropout)
         self.recompute = False  # whether the backward pass computes each block again, instead of keeping it
 
@@ -103,7 +112,8 @@ class Backbone(nn.Module):
         if mask is None or not self.masking.drops_tokens:
             tokens = self.embed_each(inputs, mask)
             tokens = tokens if self.conv is None else self.conv(tokens)
-            yield from self._run_blocks(self._with_cls_token(tokens))
+            seen = after_prefix(mask) if mask is not None and self.masking.has_prefix else None
+            yield from self._run_blocks(self._with_cls_token(tokens), seen)
             return
         if num_visible is not None:
             yield from self._run_visible(inputs, visible_positions(mask, num_visible))
@@ -172,18 +182,22 @@ class Backbone(nn.Module):
 
     @property
     def supports_forward_at(self) -> bool:
-        return not self.masking.drops_tokens and self.depth > 0 and self.layers[-1].supports_forward_at
+        whole = self.masking.drops_tokens or self.masking.has_prefix
+        return not whole and self.depth > 0 and self.layers[-1].supports_forward_at
 
     def forward_at(self, inputs: Inputs, mask: Mask | None, positions: PositionIndices) -> SelectedTokens:
         """Return the outputs of `forward` at these positions only, [B M D], at less cost."""
         before = next(islice(self.hidden_states(inputs, mask), self.depth - 1, None))
         return self.norm(self.layers[-1].forward_at(before, positions + self.num_prefix_tokens))
 
-    def decoder_input(self, tokens: HiddenState, mask: Mask | None) -> Tokens:
+    def decoder_input(self, tokens: HiddenState, mask: Mask | None) -> HeadInput:
         """Return what the head reads: the normed features; at dropped positions norm(u) + norm'(position
         embedding) of the pooled vector u (PatchFormer section 2.1). Behind one norm of their sum the position
         would be lost, as u is up to a hundred times longer.
         """
+        if self.decoder is not None:
+            unmasked = torch.zeros_like(self.patch_tokens(tokens)[..., :1], dtype=torch.bool)
+            return cast("HeadInput", self.decoder(tokens, unmasked if mask is None else mask))
         tokens = self.patch_tokens(tokens)
         if mask is None or self.pos_norm is None:
             return tokens
@@ -230,12 +244,14 @@ class Backbone(nn.Module):
             return tokens
         return torch.cat([self.cls_token.to(tokens.dtype).expand(len(tokens), 1, -1), tokens], 1)
 
-    def _run_blocks(self, tokens: HiddenState) -> Iterator[HiddenState]:
+    def _run_blocks(self, tokens: HiddenState, seen: Seen | None = None) -> Iterator[HiddenState]:
         tokens = self.dropout(tokens)
         yield tokens
-        recompute = self.recompute and torch.is_grad_enabled()
+        recompute, given = self.recompute and torch.is_grad_enabled(), () if seen is None else (seen,)
         for block in self.layers:
-            tokens = checkpoint(block, tokens, use_reentrant=False) if recompute else block(tokens)
+            tokens = (
+                checkpoint(block, tokens, *given, use_reentrant=False) if recompute else block(tokens, *given)
+            )
             yield tokens
 
     def _run_visible(self, inputs: Inputs, positions: PositionIndices) -> Iterator[HiddenState]:

@@ -3,11 +3,11 @@
 import abc
 from itertools import pairwise
 from math import isqrt
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import torch
 from einops import rearrange
-from jaxtyping import Float, Int
+from jaxtyping import Float, Num
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -78,7 +78,11 @@ class HeadSpec(ModelPart, noun="head"):
 
     predicts_codes: ClassVar[bool] = True  # whether there is anything that predicts codes
     categorical: ClassVar[bool] = True  # whether it gives probabilities of codes
-    predicts_means: ClassVar[bool] = False  # whether it predicts a mean per code, by `squared_error_nats`
+
+    @property
+    def predicts_means(self) -> bool:
+        """Whether its loss is half the squared error of a mean for each code, by `to_levels`."""
+        return False
 
     @abc.abstractmethod
     def build(self, codec: Codec, width: int) -> Likelihood:
@@ -131,10 +135,22 @@ class RegressionHeadSpec(HeadSpec):
     """A mean for each code, by one matrix without bias, with squared error (ViT, appendix B.1.2)."""
 
     categorical: ClassVar[bool] = False
-    predicts_means: ClassVar[bool] = True
+    error: Literal["squared", "absolute"] = "squared"
+    """`squared`, half of it, or `absolute` (SimMIM, Xie et al. 2022, section 3.4)."""
+    normalize: bool = False
+    """Whether the codes of a position are normalized by their own mean and standard deviation (MAE, He et al.
+    2022, section 3); pictures show predictions around mid-gray.
+    """
+
+    @property
+    def predicts_means(self) -> bool:
+        return self.error == "squared" and not self.normalize
+
+    def label(self) -> str:
+        return f"linear regression, {self.error} error{' of normalized patches' * self.normalize}"
 
     def build(self, codec: Codec, width: int) -> "RegressionHead":
-        return RegressionHead(codec, width)
+        return RegressionHead(codec, width, self)
 
     def flops_per_token(self, codec: Codec, width: int) -> int:
         return 2 * width * codec.num_codes
@@ -175,11 +191,13 @@ class UpsamplingHead(Categorical):
         return at_least_float32(self.project(pixels))
 
 
-def squared_error_nats(
-    means: Float[Tensor, "*shape"], targets: Int[Tensor, "*shape"], vocab_size: int
-) -> Float[Tensor, "*shape"]:
-    """Return half the squared error of means, in codes 0..K-1 scaled to [-1, 1]."""
-    return (means - (targets.to(means.dtype) / ((vocab_size - 1) / 2) - 1)).square() / 2
+SHOWN_STD = 0.5  # of normalized codes, in pictures
+NORM_EPSILON = 1e-6  # added to the variance of normalized codes
+
+
+def to_levels(codes: Num[Tensor, "*shape"], vocab_size: int) -> Float[Tensor, "*shape"]:
+    """Return codes 0..K-1 scaled to [-1, 1]."""
+    return 2 * at_least_float32(codes) / (vocab_size - 1) - 1
 
 
 class RegressionHead(Likelihood):
@@ -194,14 +212,14 @@ class RegressionHead(Likelihood):
         "its loss (nll) and reconstructions (reconstruct) are available"
     )
 
-    def __init__(self, codec: Codec, width: int):
+    def __init__(self, codec: Codec, width: int, spec: RegressionHeadSpec):
         super().__init__()
         if not codec.ordinal:
             raise ValueError(
                 f"head regression needs codes that are brightness levels; the {codec.vocab_size} codes of "
                 "this codec have no order; use codec full_patch, bytes or gray_thumbnail"
             )
-        self.vocab_size = codec.vocab_size
+        self.vocab_size, self.spec = codec.vocab_size, spec
         self.project = nn.Linear(width, codec.num_codes, bias=False)
 
     def forward(self, tokens: Tokens) -> Means:
@@ -209,10 +227,17 @@ class RegressionHead(Likelihood):
 
     def nll(self, tokens: Tokens, targets: Codes, label_smoothing: float = 0.0) -> Nats:
         assert not label_smoothing, "a mean has no soft labels"
-        return squared_error_nats(self(tokens), targets, self.vocab_size)
+        means = self(tokens)
+        levels = to_levels(targets.to(means.dtype), self.vocab_size)
+        if self.spec.normalize:
+            variance, mean = torch.var_mean(levels, -1, keepdim=True)
+            levels = (levels - mean) / (variance + NORM_EPSILON).sqrt()
+        difference = means - levels
+        return difference.abs() if self.spec.error == "absolute" else difference.square() / 2
 
     def mode(self, tokens: Tokens) -> Codes:
-        values = (self(tokens) + 1) * (self.vocab_size - 1) / 2
+        shown = self(tokens) * (SHOWN_STD if self.spec.normalize else 1)
+        values = (shown + 1) * (self.vocab_size - 1) / 2
         return values.round().clamp(0, self.vocab_size - 1).long()
 
     def logits(self, tokens: Tokens) -> Logits:

@@ -5,14 +5,17 @@ from functools import reduce
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 from torch import Tensor, nn
 
 from isopix.core.registry import register
-from isopix.core.types import Mask, PositionIndices, Tokens
+from isopix.core.types import Grid, Mask, PositionIndices, Tokens
 from isopix.model.init import EMBEDDING, InitScheme, InitTable, ModelPart
 from isopix.model.mlp import Norm, NormSpec
 from isopix.model.stems.pixels import Components
+
+if TYPE_CHECKING:
+    from isopix.model.blocks.transformer import BlockSpec
 
 
 class Masking(nn.Module, abc.ABC):
@@ -20,6 +23,9 @@ class Masking(nn.Module, abc.ABC):
 
     drops_tokens: ClassVar[bool] = False  # whether the backbone leaves masked positions out of the blocks
     shifts_right: ClassVar[bool] = False  # whether position i gets the token of position i - 1
+    has_prefix: ClassVar[bool] = (
+        False  # whether a mask covers the positions that attention only looks back at
+    )
     if TYPE_CHECKING:
 
         def __call__(self, components: Components, mask: Mask | None) -> Tokens: ...
@@ -38,6 +44,18 @@ class MaskingSpec(ModelPart, noun="corruption"):
     def build_pos_norm(self, norm: NormSpec, width: int) -> Norm | None:
         """Return the norm of position embeddings that are added to decoded positions; None for none."""
         return None
+
+    def decoded_width(self, width: int) -> int:
+        """Return the width of what the head reads."""
+        return width
+
+    def build_decoder(self, block: "BlockSpec", grid: Grid, width: int) -> nn.Module | None:
+        """Return the module (features, mask) -> what the head reads at masked positions; None for none."""
+        return None
+
+    def decoder_flops(self, block: "BlockSpec", grid: Grid, width: int) -> int:
+        """Return the FLOPs of the decoder's forward pass per image."""
+        return 0
 
     @abc.abstractmethod
     def build(self, width: int) -> Masking:
@@ -74,6 +92,16 @@ class MaskTokenMaskingSpec(MaskingSpec):
 
     def init(self, scheme: InitScheme) -> InitTable:
         return {"token": EMBEDDING[scheme]}
+
+
+@register("prefix", "prefix attention")
+class PrefixMaskingSpec(MaskingSpec):
+    """Nothing is hidden: positions see all before a prefix's end, and beyond it those not after themselves
+    (AIM, El-Nouby et al. 2024, section 3.2); without a mask, all.
+    """
+
+    def build(self, width: int) -> "PrefixMasking":
+        return PrefixMasking()
 
 
 @register("drop", "tokens dropped")
@@ -129,6 +157,13 @@ class MaskTokenMasking(Masking):
         return tokens if mask is None else torch.where(mask, self.token.to(tokens.dtype), tokens)
 
 
+class PrefixMasking(Masking):
+    has_prefix: ClassVar[bool] = True
+
+    def forward(self, components: Components, mask: Mask | None) -> Tokens:
+        return sum_components(components)
+
+
 class DropMasking(Masking):
     """Used where no position is masked; masked positions are dropped by the backbone."""
 
@@ -164,3 +199,10 @@ def group_by_length(mask: Mask) -> list[LengthGroup]:
 def visible_positions(mask: Mask, count: int) -> PositionIndices:
     """Return the `count` positions of each image without any masked code, in raster order."""
     return mask.any(-1).to(torch.uint8).argsort(dim=1, stable=True)[:, :count]
+
+
+def after_prefix(mask: Mask) -> Bool[Tensor, "B 1 N N"]:
+    """Return which positions (rows) see which: those outside the mask, and those not after them."""
+    positions = torch.arange(mask.shape[1], device=mask.device)
+    earlier = positions <= positions[:, None]
+    return (earlier | ~mask.mT)[:, None]

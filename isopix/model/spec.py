@@ -11,6 +11,7 @@ from isopix.codecs.base import Codec, CodecSpec
 from isopix.codecs.palette_spec import PaletteSpec
 from isopix.core.choices import Depth, Dropout, Size
 from isopix.core.config import config
+from isopix.model import decoder  # noqa: F401  registers it
 from isopix.model.backbone import Backbone
 from isopix.model.blocks import axial, convolution, mixer  # noqa: F401  registers them
 from isopix.model.blocks.transformer import BlockSpec, TransformerSpec
@@ -130,9 +131,10 @@ class ModelSpec:
             conv=EmbeddingConv(grid, width, objective.causal) if self.embedding_conv else None,
             cls_token=nn.Parameter(torch.zeros(width)) if self.class_token else None,
             pos_norm=corruption.build_pos_norm(self.block.norm, width),
+            decoder=corruption.build_decoder(self.block, grid, width),
             dropout=self.embedding_dropout,
         )
-        return Network(codec, backbone, self.head.build(codec, width))
+        return Network(codec, backbone, self.head.build(codec, corruption.decoded_width(width)))
 
     def _init_tables(self, corruption: MaskingSpec) -> dict[str, InitTable]:
         """How each part starts, in the order in which they are drawn."""
@@ -140,6 +142,7 @@ class ModelSpec:
         return {
             "backbone.blocks": self.block.init_table(self.init),
             "backbone.masking": corruption.init_table(self.init),
+            "backbone.decoder": {**self.block.init_table(self.init), **corruption.init_table(self.init)},
             "backbone.positions": self.positions.init_table(self.init),
             "backbone.stem": self.stem.init_table(self.init),
             # ViT's class token starts at 0 and has a position embedding; ours is their sum, one vector. At 0
@@ -148,13 +151,19 @@ class ModelSpec:
             "head": self.head.init_table(self.init),
         }
 
+    def _check_attention(self, objective: ObjectiveFacts) -> None:
+        if self.attention_rows and (self.tie_blocks or not objective.causal):
+            raise ValueError("attention_rows needs causal attention in blocks that are not tied")
+        whole = self.class_token or self.embedding_conv or not isinstance(self.block, TransformerSpec)
+        if objective.corruption.kind == "prefix" and whole:
+            raise ValueError("objective=prefix needs block=transformer, and no class_token or embedding_conv")
+
     def _check_parts(self, codec: Codec, objective: ObjectiveFacts) -> None:
+        self._check_attention(objective)
         corruption = objective.corruption
         if self.class_token and objective.causal:
             why = "causal attention shows it no position"
             raise ValueError(f"class_token needs a network that is not causal: {why}")
-        if self.attention_rows and (self.tie_blocks or not objective.causal):
-            raise ValueError("attention_rows needs causal attention in blocks that are not tied")
         whole = [] if self.block.accepts_subsets else [f"block {self.block.kind}"]
         whole += [f"positions {self.positions.kind}"] * self.positions.rotates
         whole += ["embedding_conv=true"] * self.embedding_conv

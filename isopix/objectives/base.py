@@ -67,6 +67,7 @@ class ObjectiveSpec(Part, noun="objective"):
 
     can_sample: ClassVar[bool] = False  # whether every code is predicted from the codes before it
     masks_input: ClassVar[bool] = False  # whether positions of the input are masked, to be reconstructed
+    predicts_next: ClassVar[bool] = False  # whether what is read at a position predicts the next one
 
     @property
     def causal(self) -> bool:

@@ -15,7 +15,7 @@ from torch.nn.functional import pad
 
 from isopix.codecs.base import Codec
 from isopix.core.types import Codes, Images
-from isopix.model.heads import HeadSpec, squared_error_nats
+from isopix.model.heads import HeadSpec, to_levels
 
 CodeMap = Int[Tensor, "B C R S"]  # codes as an image: C channels of R rows and S columns
 CodeMask = Bool[Tensor, "B C R S"]
@@ -105,8 +105,8 @@ class CountBaseline(Baseline):
 
     def update(self, batch: MaskedCodes) -> None:
         if self.head.predicts_means:
-            means = 2 * self.mean(batch) / (self.vocab_size - 1) - 1
-            losses = squared_error_nats(means, batch.codes, self.vocab_size)
+            means, levels = (to_levels(each, self.vocab_size) for each in (self.mean(batch), batch.codes))
+            losses = (means - levels).square() / 2
         else:
             losses = -self.probability(batch).log()
         self.total += batch.mean(losses) * len(batch.codes)

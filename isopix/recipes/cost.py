@@ -44,7 +44,9 @@ def recipe_cost(recipe: Recipe) -> ModelCost:
         blocks -= (spec.depth - 1) * 2 * width * unseen * (unseen + 1)
     near = 2 * width * len(taps(recipe.objective.causal)) * spec.embedding_conv
     stem = visible * (spec.stem.flops_per_token(codec, width) + near)
-    forward = stem + blocks + decoded * spec.head.flops_per_token(codec, width)
+    corruption = recipe.objective.corruption
+    head = decoded * spec.head.flops_per_token(codec, corruption.decoded_width(width))
+    forward = stem + blocks + corruption.decoder_flops(spec.block, grid, width) + head
     return ModelCost(
         num_parameters(network), forward, 3 * forward + (blocks if recipe.train.recompute else 0)
     )

@@ -59,8 +59,8 @@ def _check_image(
     places = secret[0].any(-1).nonzero()[:, 0].cpu()
     for place in places[torch.randperm(len(places), generator=draw)[:PLACES]].tolist():
         changed = watched = own = position == place
-        if recipe.objective.can_sample:
-            changed, watched = position >= place, position <= place
+        if recipe.objective.can_sample or recipe.objective.predicts_next:
+            changed, watched = position >= place + recipe.objective.predicts_next, position <= place
         one, every = (torch.where(secret & each[:, None], others, codes) for each in (own, changed))
         after = [_stem(network, one), *_outputs(network, every, mask)]
         for setting, a, b in zip(RULES, before, after, strict=True):

@@ -5,7 +5,7 @@ every two of different nouns meet. Parts that a plugin registers join with their
 from collections.abc import Iterator
 from functools import cache
 from itertools import product
-from math import isqrt, log
+from math import isqrt
 from typing import Any, TypeVar
 
 import torch
@@ -22,6 +22,7 @@ from isopix.data.dataset import DataConfig
 from isopix.model.blocks.axial import AxialSpec
 from isopix.model.blocks.mixer import MixerSpec
 from isopix.model.blocks.transformer import BlockSpec, TransformerSpec
+from isopix.model.decoder import DecoderMaskingSpec
 from isopix.model.heads import HeadSpec, NoHeadSpec, UpsamplingHeadSpec
 from isopix.model.masking import DropMaskingSpec, MaskTokenMaskingSpec, ZeroMaskingSpec
 from isopix.model.mlp import LayerNormSpec, MLPSpec, RMSNormSpec, TwoLayerMLPSpec
@@ -30,9 +31,10 @@ from isopix.model.positions import NoPositionEmbeddingSpec, PositionEmbeddingSpe
 from isopix.model.spec import ModelSpec
 from isopix.model.stems import pixels
 from isopix.model.stems.patches import ConvPatchEmbedSpec, PatchEmbedSpec, PatchStemSpec, ResNetPatchEmbedSpec
-from isopix.objectives.base import ObjectiveSpec, PretrainModel, TrainingBatch
+from isopix.objectives.base import ObjectiveSpec, PretrainModel
 from isopix.objectives.masks import BernoulliMask, BlockMask, PerChannelMask
 from isopix.objectives.objectives import Autoregressive, Masked, NoObjective
+from isopix.objectives.prefix import Prefix
 from isopix.recipes.recipe import Recipe
 from isopix.train.config import TrainConfig
 from tests.laws.covering import covering
@@ -43,6 +45,7 @@ TINY_MLP = TwoLayerMLPSpec(expansion=2)
 SQUARED = TwoLayerMLPSpec(expansion=2, activation="relu_squared", bias=False)
 NORMED = TransformerSpec(heads=1, qk_norm_scale=0.12, mlp=SQUARED)
 TINY_TRANSFORMER = TransformerSpec(heads=1, attention_bias=True, norm=LayerNormSpec(), mlp=TINY_MLP)
+DECODER = DecoderMaskingSpec(decoder_depth=1, decoder_width=8, decoder_heads=2)
 THIRD, HALF = BernoulliMask(ratio=0.3), BernoulliMask(ratio=0.5)
 # Settings to test a part with, where they are not its defaults.
 VARIANTS: dict[type[Part], list[Part]] = {
@@ -103,6 +106,7 @@ def patch_choices() -> dict[str, list[Any]]:
             Masked(mask=BlockMask(ratio=0.5), corruption=DropMaskingSpec(), label_smoothing=0.01),
             Masked(mask=HALF, corruption=DropMaskingSpec(norm_positions=False), deterministic_mask=True),
             Masked(mask=HALF, corruption=MaskTokenMaskingSpec(), causal=True),
+            Masked(mask=HALF, corruption=DECODER),
             *others(ObjectiveSpec, Autoregressive, Masked, NoObjective),
         ],
         "block": variants(BlockSpec, MixerSpec),
@@ -141,10 +145,13 @@ def fits(parts: dict[str, Any]) -> bool:
     prefixed, windows = parts.get("class_token", False), parts.get("attention_rows")
     subsets = prefixed or objective.corruption.drops_tokens
     rotates = "positions" in parts and parts["positions"].rotates
+    looking_back = isinstance(objective, Prefix)
     return (
         not (prefixed and objective.causal)
         and (isinstance(codec, PaletteSpec) or not isinstance(parts.get("stem"), pixels.ColorEmbeddingSpec))
         and not (subsets and not block.accepts_subsets)
+        and not (looking_back and (prefixed or parts.get("embedding_conv")))
+        and not ((looking_back or objective.corruption == DECODER) and not isinstance(block, TransformerSpec))
         and not (windows and not (objective.causal and isinstance(block, TransformerSpec)))
         and not (objective.causal and isinstance(block, AxialSpec))
         and not (
@@ -276,16 +283,6 @@ def losses(net: Network, images: Images, mask: Mask | None, targets: Codes) -> T
     scaled = torch.linspace(-1, 1, net.codec.vocab_size)[targets]
     perfect = Normal(scaled, 1).log_prob(scaled)
     return perfect - Normal(given, 1).log_prob(scaled)
-
-
-def initial_loss(recipe: Recipe, net: Network, batch: TrainingBatch) -> float:
-    """The loss before training: ln K, or half the mean square of targets scaled to [-1, 1]."""
-    if recipe.model.head.categorical:
-        return log(net.codec.vocab_size)
-    squares = torch.linspace(-1, 1, net.codec.vocab_size).square()[batch.targets]
-    loss_mask = batch.loss_mask.expand_as(squares)
-    means = [own[counted].mean() for own, counted in zip(squares, loss_mask, strict=True)]
-    return float(torch.stack(means).mean()) / 2
 
 
 def autoregressive() -> list[Recipe]:

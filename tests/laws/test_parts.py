@@ -79,6 +79,10 @@ stem=patch_embed: mean=[0.5,0.5,0.2] std=[0.5,0.5,0.2]
 stem=conv_patch_embed codec.patch_size=8: mean=[0.5,0.5,0.2] std=[0.5,0.5,0.2] channels=16 last=2
 stem=resnet stem.stages=[1,1] stem.channels=4: mean=[0.5,0.5,0.2] std=[0.5,0.5,0.2] stages=[2,1] channels=8
 objective.corruption=drop: norm_positions=false
+objective.corruption=decoder corruption.decoder_width=16 corruption.decoder_depth=1: decoder_depth=2
+objective.corruption=decoder corruption.decoder_width=16 corruption.decoder_depth=1: decoder_width=32
+objective.corruption=decoder corruption.decoder_width=16 corruption.decoder_depth=1: decoder_heads=2
+head=regression codec=full_patch codec.patch_size=4: error=absolute normalize=true
 head=upsampling head.channels=8 codec=downsampled_color: channels=4 norm=false
 data.patch_augment=random: crop=0.5 strength=0.1 flip=1.0 min_bits=8 gray=1.0
 """

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from isopix.core.choices import Dropout, PositiveNumber, Size
 from isopix.core.registry import register
 from isopix.core.types import Grid, PositionIndices, SelectedTokens, Tokens
-from isopix.model.attention import Attention, AttentionAxis, AttentionWeights
+from isopix.model.attention import Attention, AttentionAxis, AttentionWeights, Seen
 from isopix.model.caches import AttentionCache, Buffer, KVCache
 from isopix.model.init import ROOT, Glorot, InitScheme, InitTable, ModelPart, Normal, Uniform, Zeros
 from isopix.model.mlp import MLPSpec, Norm, NormSpec, RMSNormSpec, TwoLayerMLPSpec
@@ -181,8 +181,8 @@ class TransformerBlock(Block):
         self.mlp = spec.mlp.build(width)
         self.dropout = BranchDropout(spec.dropout)
 
-    def forward(self, tokens: Tokens) -> Tokens:
-        tokens = tokens + self.dropout(self.attention(self.norm1(tokens)))
+    def forward(self, tokens: Tokens, seen: Seen | None = None) -> Tokens:
+        tokens = tokens + self.dropout(self.attention(self.norm1(tokens), seen))
         return tokens + self.dropout(self.mlp(self.norm2(tokens)))
 
     def set_drop_path(self, rate: float) -> None:

@@ -1,0 +1,80 @@
+"""The decoder of a masked autoencoder: from visible positions to what the head reads at masked ones."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar
+
+import torch
+from torch import nn
+
+from isopix.core.choices import Depth, Size
+from isopix.core.registry import register
+from isopix.core.types import Grid, Mask
+from isopix.model.backbone import HeadInput, HiddenState
+from isopix.model.blocks.transformer import BlockSpec, TransformerSpec
+from isopix.model.init import EMBEDDING, Glorot, InitScheme, InitTable
+from isopix.model.masking import DropMasking, MaskingSpec
+from isopix.model.positions import SinCosPositionEmbeddingSpec
+
+
+@register("decoder", "tokens dropped, decoder")
+class DecoderMaskingSpec(MaskingSpec):
+    """Masked positions are dropped before the stem; blocks of the same kind decode them from the features of
+    the visible ones and a mask token, with sincos position embeddings (MAE, He et al. 2022, section 3).
+    """
+
+    drops_tokens: ClassVar[bool] = True
+
+    decoder_depth: Depth = 8
+    """Number of blocks of the decoder."""
+    decoder_width: Size = 512
+    """Embedding dimension of the decoder."""
+    decoder_heads: Size = 16
+    """Number of attention heads of the decoder; must divide its width."""
+
+    def build(self, width: int) -> DropMasking:
+        return DropMasking()
+
+    def decoded_width(self, width: int) -> int:
+        return self.decoder_width
+
+    def build_decoder(self, block: BlockSpec, grid: Grid, width: int) -> "Decoder":
+        return Decoder(self, self._block(block), grid, width)
+
+    def decoder_flops(self, block: BlockSpec, grid: Grid, width: int) -> int:
+        embed = 2 * grid.positions * width * self.decoder_width
+        return embed + self.decoder_depth * self._block(block).flops(grid, self.decoder_width, causal=False)
+
+    def init(self, scheme: InitScheme) -> InitTable:
+        return {"token": EMBEDDING[scheme], "embed": Glorot()}
+
+    def _block(self, block: BlockSpec) -> BlockSpec:
+        if not isinstance(block, TransformerSpec):
+            raise ValueError(f"objective.corruption=decoder needs block transformer, not {block.kind}")
+        return replace(block, heads=self.decoder_heads)
+
+
+class Decoder(nn.Module):
+    if TYPE_CHECKING:
+
+        def __call__(self, tokens: HiddenState, mask: Mask) -> HeadInput: ...
+
+    def __init__(self, spec: DecoderMaskingSpec, block: BlockSpec, grid: Grid, width: int):
+        super().__init__()
+        self.embed = nn.Linear(width, spec.decoder_width)
+        self.token = nn.Parameter(torch.zeros(spec.decoder_width))
+        self.positions = SinCosPositionEmbeddingSpec().build(grid, spec.decoder_width)
+        blocks = (block.build(grid, spec.decoder_width, causal=False) for _ in range(spec.decoder_depth))
+        self.blocks = nn.ModuleList(blocks)
+        self.norm = block.norm.build(spec.decoder_width)
+
+    def forward(self, tokens: HiddenState, mask: Mask) -> HeadInput:
+        """Return what the head reads at every position; `tokens` may have a class token before them."""
+        tokens = self.embed(tokens)
+        prefix, visible = tokens.tensor_split([tokens.shape[1] - mask.shape[1]], 1)
+        hidden = mask.any(-1, keepdim=True)
+        tokens = torch.cat(
+            [prefix, self.positions(torch.where(hidden, self.token.to(tokens.dtype), visible))], 1
+        )
+        for block in self.blocks:
+            tokens = block(tokens)
+        return self.norm(tokens)[:, prefix.shape[1] :]
