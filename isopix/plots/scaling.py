@@ -1,6 +1,7 @@
 """Scaling: IsoFLOP profiles, and the power laws of their optima."""
 
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -68,6 +69,25 @@ def plot_trends(trends: Mapping[str, Mapping[str, Trend]]) -> Figure:
         axes.set(xscale="log", xlabel="Training FLOPs", ylabel=quantity)
         _log_axis(axes, "y")
         axes.legend(fontsize=7.5)
+    return figure
+
+
+@style.figure_style()
+def plot_methods(points: Mapping[str, Mapping[float, Sequence[float]]]) -> Figure:
+    """Plot the mean and range of accuracies against FLOPs, a line for each method; dashed for none."""
+    figure, panels = _panels(1)
+    axes = panels[0]
+    for (name, own), color in zip(points.items(), cycle(style.COLORS), strict=False):
+        means = {flops: float(np.mean(same)) for flops, same in own.items()}
+        if 0 in own:
+            axes.axhline(means[0], color=color, linewidth=1.2, linestyle=style.DASHED, label=name)
+            continue
+        ends = np.array([(min(same), max(same)) for same in own.values()]).T
+        axes.vlines([*own], *ends, color=color, alpha=0.4, linewidth=2.2)
+        axes.plot([*means], [*means.values()], "o-", color=color, label=name)
+    axes.set(xscale="log", xlabel="Training FLOPs", ylabel="Probe test accuracy")
+    style.percent_ticks(axes.yaxis)
+    figure.legend(loc="outside right upper")
     return figure
 
 

@@ -11,7 +11,7 @@ from isopix.core.config import changed, config
 from isopix.core.verb import VERBS, Flat, verb
 from isopix.studies.inductive_bias.results import StudyResult
 from isopix.studies.results import PlannedTrial, ReproductionPlan, ReproductionResult
-from isopix.studies.scaling.results import ScalingResult
+from isopix.studies.scaling.results import BaselinesResult, ScalingResult
 from isopix.verbs.options import DeviceLike, Settings
 from isopix.verbs.pretrain import same_command
 
@@ -66,7 +66,7 @@ def reproduce(
     *settings: Settings,
     config: Flat[ReproduceConfig] = DEFAULT_REPRODUCE,
     device: DeviceLike = "auto",
-) -> ReproductionResult | StudyResult | ScalingResult | ReproductionPlan:
+) -> ReproductionResult | StudyResult | ScalingResult | BaselinesResult | ReproductionPlan:
     """Run the experiment of a table, figure or study of a paper, and show measured next to published numbers.
 
     Writes tables, figures and a page. Tables and figures with the same --out share their networks; `settings`
@@ -116,7 +116,7 @@ def _table(
 
 def _study(
     kind: "StudyKind", settings: Words, config: ReproduceConfig, out: Path, device: DeviceLike
-) -> StudyResult | ScalingResult | ReproductionPlan:
+) -> StudyResult | ScalingResult | BaselinesResult | ReproductionPlan:
     from isopix.core.signals import with_resume_hint
     from isopix.recipes.cost import training_flops
     from isopix.studies.papers.protocol import absolute

@@ -69,7 +69,13 @@ ALSO = {
 }
 FIXED = {"runs/visibility.py visibility"}
 NOT_CALLED = {  # what is fixed for all seeds, and trials, of which a test of the study compares seeds
-    *("recipes/cost.py", "objectives/objectives.py", "data/sources/named.py", "pretrained/model.py"),
+    *(
+        "recipes/cost.py",
+        "objectives/objectives.py",
+        "data/sources/named.py",
+        "pretrained/model.py",
+        "probing/patch_features.py",
+    ),
     *("studies/inductive_bias/figures.py", "studies/inductive_bias/trial.py"),
 }
 

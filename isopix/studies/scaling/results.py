@@ -1,4 +1,4 @@
-"""The result of the scaling study, without PyTorch: optima at each budget, power laws, and all networks."""
+"""Results of the studies of scaling and of baselines, without PyTorch."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -146,6 +146,31 @@ class ScalingResult(TrialsResult):
             f"{own:.2g}) and {value:.2g}; no evidence reaches that far: they are "
             f"{flops / law.largest.budget:.2g} times the largest budget, and of other images"
         )
+
+
+class BaselinesResult(TrialsResult):
+    """The probe accuracy of each method by the FLOPs of its training."""
+
+    trials: Mapping[str, NetworkOutcome]
+
+    def points(self) -> dict[str, dict[float, list[float]]]:
+        """Return the accuracies of each method by its FLOPs."""
+        found = dict[str, dict[float, list[float]]]()
+        for each in (each for each in self.trials.values() if each.status == "done"):
+            found.setdefault(each.recipe, {}).setdefault(float(each.flops), []).append(1 - each.error)
+        return found
+
+    def tables(self) -> list[Table]:
+        rows = [
+            (method, f"{flops:.2g}" if flops else "none", mean_and_std([100 * each for each in same], ".1f"))
+            for method, own in self.points().items()
+            for flops, same in own.items()
+        ]
+        columns = ["method", "training FLOPs", "probe accuracy (%)"]
+        return [
+            Table("Linear probes, mean ± standard deviation over seeds", columns, rows),
+            self.facts_table(),
+        ]
 
 
 def _cell(same: list[NetworkOutcome]) -> str:

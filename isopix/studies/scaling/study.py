@@ -8,14 +8,17 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 import torch
 
+from isopix.data.dataset import ImageDataset
 from isopix.data.load import load_dataset
 from isopix.plots.scaling import Trend, plot_profiles, plot_trends
 from isopix.probing.config import ProbeConfig
-from isopix.probing.features import NetworkFeatures, read_splits
+from isopix.probing.features import FeatureSource, NetworkFeatures, read_splits
 from isopix.probing.methods import RidgeProbe
 from isopix.probing.probe import ProbeMethod, evaluate_probe
+from isopix.probing.results import LayerScore
 from isopix.recipes import registry
 from isopix.recipes.cost import num_parameters, recipe_cost, training_flops
+from isopix.recipes.recipe import Recipe
 from isopix.reporting.section import PageFigure, write_page
 from isopix.runs.load import load_run
 from isopix.runs.series import train_at_lr, trial_recipe
@@ -59,32 +62,42 @@ class NetworkCell(NamedTuple):
 
     recipe: str
     budget: float
-    size: Size
+    size: Size | None = None  # None: that of the recipe
 
     def __str__(self) -> str:
-        return f"{self.recipe}-{self.budget:.0e}-{self.size}".replace("+", "")
+        parts = (self.recipe, f"{self.budget:.0e}".replace("+", ""), self.size)
+        return "-".join(str(each) for each in parts if each)
 
 
 class IsoFLOPScale(NamedTuple):
-    cells: Mapping[str, NetworkCell]
+    """What is trained at a scale: recipes, and sizes by budget."""
+
+    recipes: Sequence[str]
+    sizes: Mapping[float, Sequence[Size]]
     image_size: int
-    batch_size: int
-    seeds: int
+    batch_size: int = 64
+    seeds: int = 3
+
+    @property
+    def cells(self) -> dict[str, NetworkCell]:
+        pairs = [(budget, size) for budget, own in self.sizes.items() for size in own]
+        found = [NetworkCell(recipe, *pair) for recipe, pair in product(self.recipes, pairs)]
+        return {str(each): each for each in found}
 
 
-def _scale(
-    recipes: tuple[str, ...], budgets: tuple[float, ...], sizes: tuple[Size, ...], *numbers: int
-) -> IsoFLOPScale:
-    cells = (NetworkCell(*each) for each in product(recipes, budgets, sizes))
-    return IsoFLOPScale({str(each): each for each in cells}, *numbers)
-
-
-_TINY = (Size(16, 2), Size(24, 2), Size(32, 2), Size(48, 2), Size(64, 2), Size(96, 3))
-_SMALL = (Size(32, 2), Size(48, 3), Size(64, 3), Size(96, 4), Size(128, 4), Size(192, 5))
+SIZES = (*(Size(width, 2) for width in (16, 24, 32, 48, 64)), Size(96, 3), Size(128, 4), Size(160, 5))
+_TINY = dict.fromkeys((5e11, 1e12, 2e12, 4e12), SIZES[:6])
+_SMALL = {budget: SIZES[first : first + 5] for first, budget in enumerate((2e12, 8e12, 3.2e13, 1.28e14))}
 SCALES = {
-    "tiny": _scale(("modern.tiny",), (5e11, 1e12, 2e12, 4e12), _TINY, 8, 64, 3),
-    "small": _scale(("igpt.tiny", "modern.tiny"), (2e12, 8e12, 3.2e13, 1.28e14), _SMALL, 16, 64, 3),
+    "tiny": IsoFLOPScale(["modern.tiny"], _TINY, image_size=8),
+    "small": IsoFLOPScale(["igpt.tiny", "modern.tiny"], _SMALL, image_size=16),
 }
+
+
+def for_budget(recipe: Recipe, flops: float) -> Recipe:
+    """Return the recipe with as many steps as take these FLOPs, evaluated at its end."""
+    steps = max(1, round(flops / recipe_cost(recipe).training_flops / recipe.train.batch_size))
+    return recipe.updated(steps=steps, evaluate_every=steps, checkpoint_every=max(1, steps // 4))
 
 
 @dataclass(frozen=True)
@@ -107,11 +120,8 @@ class ScalingTrial(StudyTrial):
             raise RuntimeError(f"the loss diverged at learning rate {lr:g}")
         loaded = load_run(self.run, device=device)
         network = loaded.network.eval()
-        whole = load_dataset(recipe.data).labeled("study")
-        data = replace(whole, **{name: getattr(whole, name).sample(count) for name, count in PROBED.items()})
         source = NetworkFeatures(loaded.model, recipe.train.precision_on(device), config=ProbeConfig())
-        splits = read_splits("trained", source, data)
-        best = evaluate_probe(splits, self.probe, ProbeConfig(), device=device).result.best
+        best = probe_source(source, load_dataset(recipe.data), self.probe, device)
         environment = read_json(RunFolder(self.run).environment)
         images = recipe.train.steps * recipe.train.batch_size
         self.write(
@@ -119,7 +129,7 @@ class ScalingTrial(StudyTrial):
                 status="done",
                 environment={name: environment[name] for name in ENVIRONMENT if name in environment},
                 recipe=self.where.recipe,
-                size=str(self.where.size),
+                size=str(self.where.size or ""),
                 budget=self.where.budget,
                 flops=training_flops(recipe),
                 parameters=sum(map(num_parameters, network.backbone.blocks)),
@@ -130,6 +140,16 @@ class ScalingTrial(StudyTrial):
                 seconds=trained.seconds,
             )
         )
+
+
+def probe_source(
+    source: FeatureSource, data: ImageDataset, method: ProbeMethod, device: torch.device
+) -> LayerScore:
+    """Return the score of the best layer on validation images."""
+    whole = data.labeled("study")
+    probed = replace(whole, **{name: getattr(whole, name).sample(count) for name, count in PROBED.items()})
+    splits = read_splits("trained", source, probed)
+    return evaluate_probe(splits, method, ProbeConfig(), device=device).result.best
 
 
 class ScalingStudy(Study[ScalingTrial]):
@@ -149,11 +169,9 @@ class ScalingStudy(Study[ScalingTrial]):
     def trial(self, cell: str, seed: int) -> ScalingTrial:
         scale = SCALES[self.plan.scale]
         where = scale.cells[cell]
+        assert where.size is not None, "sizes are what is compared"
         sizes = (f"size={scale.image_size}", f"batch_size={scale.batch_size}", *where.size.settings)
-        recipe = self.resolved(where.recipe, seed, *sizes)
-        images = where.budget / recipe_cost(recipe).training_flops
-        steps = max(1, round(images / recipe.train.batch_size))
-        recipe = recipe.updated(steps=steps, evaluate_every=steps, checkpoint_every=max(1, steps // 4))
+        recipe = for_budget(self.resolved(where.recipe, seed, *sizes), where.budget)
         return ScalingTrial(self.path, cell, recipe, where, self.probe(PROBE))
 
     def laws(self) -> Iterator[ScalingLaw]:
@@ -192,10 +210,8 @@ class ScalingStudy(Study[ScalingTrial]):
         found = []
         for budget in sorted({each.budget for each in own}):
             same = [each for each in own if each.budget == budget]
-            columns = zip(
-                *((each.parameters, each.tokens, getattr(each, measure)) for each in same), strict=True
-            )
-            found.append(Profile(budget, *(np.array(column, dtype=float) for column in columns)))
+            rows = [(each.parameters, each.tokens, getattr(each, measure)) for each in same]
+            found.append(Profile(budget, *np.array(rows, dtype=float).T))
         return found
 
     def _done(self) -> list[NetworkOutcome]:

@@ -8,12 +8,13 @@ import pytest
 
 from isopix.recipes.cost import training_flops
 from isopix.studies.scaling import study as scaling
-from isopix.studies.scaling.results import ScalingResult
-from isopix.studies.scaling.study import SCALES, ScalingStudy, Size
+from isopix.studies.scaling.baselines import BaselinesStudy
+from isopix.studies.scaling.results import NetworkOutcome, ScalingResult
+from isopix.studies.scaling.study import SCALES, IsoFLOPScale, ScalingStudy, ScalingTrial, Size
 from isopix.studies.trial import run_trial
 
 SIZES = tuple(Size(width, 1) for width in (8, 12, 16, 24))
-MICRO = scaling._scale(("igpt.tiny",), (1e8, 2e8, 4e8), SIZES, 8, 16, 1)
+MICRO = IsoFLOPScale(["igpt.tiny"], dict.fromkeys((1e8, 2e8, 4e8), SIZES), 8, batch_size=16, seeds=1)
 
 
 @pytest.mark.parametrize("scale", SCALES)
@@ -45,3 +46,21 @@ def test_a_study_has_laws_figures_and_a_page(tmp_path: Path, monkeypatch: pytest
     assert (tmp_path / "out" / "figures" / "profiles.png").is_file()
     again = ScalingResult.read(tmp_path / "out" / "report.html")
     assert again.laws == found.laws
+
+
+def test_baselines_have_equal_flops_and_a_figure(tmp_path: Path) -> None:
+    planned = BaselinesStudy.planned("tiny", data="digits", seeds=2)
+    with BaselinesStudy.create(tmp_path / "out", planned) as study:
+        for each in study.trials:
+            network = isinstance(each, ScalingTrial)
+            name = each.where.recipe if network else each.cell
+            flops = training_flops(each.recipe) if network else 0
+            assert not network or flops == pytest.approx(each.where.budget, rel=0.05)
+            each.write(NetworkOutcome(status="done", recipe=name, flops=flops, error=0.5))
+        [pixels] = [each for each in study.trials if each.name == "raw pixels-seed-0"]
+        run_trial(pixels, "cpu", 1)
+    found = study.write_up()
+    assert 0.05 < found.trials[pixels.name].error < 0.2  # of digits at 32 x 32
+    assert [len(same) for same in found.points()["patches.mae"].values()] == [2, 2]
+    assert found.points()["raw pixels"][0.0] == [1 - found.trials[pixels.name].error, 0.5]
+    assert (tmp_path / "out" / "figures" / "methods.png").is_file()

@@ -1,0 +1,106 @@
+"""Other methods at equal data and FLOPs: masked and next-patch regression, filters of patches, and HOG."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import ClassVar
+
+import torch
+
+from isopix.data.dataset import ImageDataset
+from isopix.data.load import load_dataset
+from isopix.plots.scaling import plot_methods
+from isopix.probing.baselines import PixelFeatures
+from isopix.probing.features import FeatureSource
+from isopix.probing.patch_features import FilterKind, HogFeatures, PatchFeatures, fitting_flops
+from isopix.probing.probe import ProbeMethod
+from isopix.reporting.section import PageFigure, write_page
+from isopix.studies.scaling.results import BaselinesResult, NetworkOutcome
+from isopix.studies.scaling.study import PROBE, NetworkCell, ScalingTrial, for_budget, probe_source
+from isopix.studies.study import Study
+from isopix.studies.trial import ENVIRONMENT, StudyTrial
+
+NUM_FILTERS = 1600
+SMALL_IMAGES = "size=16"  # of pixel models, which see each pixel as a token
+RECIPES: Mapping[str, tuple[str, ...]] = {
+    "igpt.tiny": (SMALL_IMAGES, "batch_size=64"),
+    "modern.tiny": (SMALL_IMAGES, "batch_size=64"),
+    "patches.mae": (),
+    "patches.simmim": (),
+    "patches.aim": (),
+}
+BUDGETS = {"tiny": (1e12, 4e12), "small": (4e12, 1.6e13, 6.4e13)}
+FLOPS = {"k-means": fitting_flops(NUM_FILTERS)}  # of features without a network; none for all others
+Fit = Callable[[ImageDataset, int], FeatureSource]  # by training images and a seed
+FEATURES: Mapping[str, Fit] = {
+    "raw pixels": lambda data, seed: PixelFeatures(),
+    "HOG": lambda data, seed: HogFeatures(),
+    "random filters": lambda data, seed: PatchFeatures.fit(
+        "random", data.train.images, NUM_FILTERS, seed=seed
+    ),
+    "k-means": lambda data, seed: PatchFeatures.fit("kmeans", data.train.images, NUM_FILTERS, seed=seed),
+}
+
+
+@dataclass(frozen=True)
+class FeatureTrial(StudyTrial):
+    """Features that no network learns, fitted to training images and probed."""
+
+    outcome: ClassVar[type[NetworkOutcome]] = NetworkOutcome
+
+    probe: ProbeMethod
+
+    def measure(self, device: torch.device) -> None:
+        data = load_dataset(self.recipe.data)
+        best = probe_source(FEATURES[self.cell](data, self.recipe.train.seed), data, self.probe, device)
+        facts = {**self.recipe.train.environment(device), "data": data.fingerprint}
+        environment = {name: facts[name] for name in ENVIRONMENT if name in facts}
+        flops, error = FLOPS.get(self.cell, 0), 1 - best.test_accuracy
+        self.write(
+            NetworkOutcome(status="done", environment=environment, recipe=self.cell, flops=flops, error=error)
+        )
+
+
+class BaselinesStudy(Study[StudyTrial]):
+    """Probe accuracy of other methods at equal data and FLOPs."""
+
+    name: ClassVar[str] = "baselines"
+    file: ClassVar[str] = "baselines.json"
+    seeds: ClassVar[Mapping[str, int]] = dict.fromkeys(BUDGETS, 3)
+    result: ClassVar[type[BaselinesResult]] = BaselinesResult
+
+    @classmethod
+    def cells(cls, scale: str) -> list[str]:
+        if scale not in BUDGETS:
+            raise ValueError(f"baselines has no scale '{scale}'; allowed: {', '.join(BUDGETS)}")
+        return [*FEATURES, *_networks(scale)]
+
+    def trial(self, cell: str, seed: int) -> StudyTrial:
+        probe, network = self.probe(PROBE), _networks(self.plan.scale).get(cell)
+        if network is None:
+            return FeatureTrial(self.path, cell, self.resolved("patches.mae", seed), probe)
+        recipe = for_budget(self.resolved(network.recipe, seed, *RECIPES[network.recipe]), network.budget)
+        return ScalingTrial(self.path, cell, recipe, network, probe)
+
+    def write_up(self) -> BaselinesResult:
+        """Draw the figure and write the page, from the trials that are done."""
+        result = BaselinesResult(facts=self.facts(), trials=self.results()).saved(self.path / "report.html")
+        points, caption = (
+            result.points(),
+            "Test accuracy of the best layer's probe; dashed: without training.",
+        )
+        figures = [PageFigure("methods", caption, plot_methods(points), None)] if points else []
+        headline = "Linear probes at equal data and FLOPs"
+        write_page(
+            self.path / "report.html", result, figures, title="Baselines", headline=headline, lead=caption
+        )
+        return result
+
+
+def _networks(scale: str) -> dict[str, NetworkCell]:
+    cells = [NetworkCell(*each) for each in product(RECIPES, BUDGETS[scale])]
+    return {str(each): each for each in cells}
+
+
+def _filters(kind: FilterKind, data: ImageDataset, seed: int) -> PatchFeatures:
+    return PatchFeatures.fit(kind, data.train.images, NUM_FILTERS, seed=seed)
