@@ -51,7 +51,7 @@ COMMANDS = {
     "Measure": ("probe", "evaluate", "compare", "analyze", "score", "neighbors", "features", "predict"),
     "Pictures": ("sample", "complete", "reconstruct", "studio"),
     "Share": ("report", "export", "import"),
-    "Papers": ("reproduce",),
+    "Papers": ("reproduce", "claims"),
 }
 """The commands of each panel of the help, in the order in which a newcomer needs them."""
 

@@ -38,6 +38,7 @@ RUNS = [  # of which the calls below measure
 ]
 CALLS = {
     "analyze": "ar --limit 4 --only attention_maps",
+    "claims": "--paper vit --runs protocols",
     "compare": "tuned --baseline other",
     "complete": "ar -n 2 --each 1",
     "data": "digits --out shown",

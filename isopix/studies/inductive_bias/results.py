@@ -207,11 +207,12 @@ def _claims_table(pool: Pool, claims: Sequence[ClaimRecord]) -> Table:
     rows = list[tuple[str, ...]]()
     for claim in claims:
         rows.append((claim.letter, claim.claim, "", "", claim.verdict))
-        rows += map(_contrast_row, claim.contrasts)
+        rows += map(contrast_row, claim.contrasts)
     return Table(caption, ["claim", "contrast", "mean", "95% interval", "verdict"], rows)
 
 
-def _contrast_row(contrast: ContrastRecord) -> tuple[str, ...]:
+def contrast_row(contrast: ContrastRecord) -> tuple[str, ...]:
+    """Return an empty cell, the text, the mean, the interval and the verdict of a contrast."""
     mean, interval = MISSING, "not run"
     if contrast.mean is not None:
         mean, interval = f"{_signed(contrast.mean)} {contrast.unit}".strip().replace(" %", "%"), "one seed"

@@ -210,6 +210,12 @@ def protocols() -> dict[str, str]:
     return {**tables, **{name: (each.__doc__ or "").rstrip(".") for name, each in STUDIES.items()}}
 
 
+def all_protocols() -> list[PaperProtocol]:
+    """Return the protocols of tables and figures."""
+    protocols()
+    return [*_PROTOCOLS.values()]
+
+
 def find_protocol(name: str) -> PaperProtocol:
     """Return the protocol of a table or figure. Raises ValueError that lists all for another."""
     known = protocols()
