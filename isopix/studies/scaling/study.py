@@ -41,6 +41,7 @@ PANELS = (  # title, quantity, and the measures whose laws are shown
 HEAD_WIDTH = 64
 TARGET = "igpt.s"  # what the laws are extrapolated to
 PROBE = RidgeProbe(l2_grid=(1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0))  # closed form
+EVALUATED = "evaluate_images=2000"
 PROBED = {"train": 10_000, "validation": 2000, "test": 10_000}  # images
 
 
@@ -170,8 +171,9 @@ class ScalingStudy(Study[ScalingTrial]):
         scale = SCALES[self.plan.scale]
         where = scale.cells[cell]
         assert where.size is not None, "sizes are what is compared"
-        sizes = (f"size={scale.image_size}", f"batch_size={scale.batch_size}", *where.size.settings)
-        recipe = for_budget(self.resolved(where.recipe, seed, *sizes), where.budget)
+        shared = (f"size={scale.image_size}", f"batch_size={scale.batch_size}", EVALUATED)
+        recipe = self.resolved(where.recipe, seed, *shared, *where.size.settings)
+        recipe = for_budget(recipe, where.budget)
         return ScalingTrial(self.path, cell, recipe, where, self.probe(PROBE))
 
     def laws(self) -> Iterator[ScalingLaw]:
