@@ -18,7 +18,7 @@ from isopix.recipes import registry
 
 STEPS = 400
 ENDS = {"faithful": "igpt.tiny", "modern": "modern.tiny"}
-# What switches a part on, and off. Muon and Adam each take the best rate of the end that has them.
+# What switches a part on, and off, the first setting alone; optimizers take the best rate of their end.
 PARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "embedding by color": (("stem.kind=color_embedding", "stem.std=0.02"), ("stem.kind=token_embedding",)),
     "convolution of embeddings": (("embedding_conv=true",), ("embedding_conv=false",)),
@@ -63,7 +63,7 @@ def part_row(end: str, part: str) -> Row:
     """Return the row of an end without a part that it has, or with one that it does not have."""
     on, off = PARTS[part]
     plain = registry.find(ENDS[end])
-    has = registry.resolve(plain, settings=off).recipe != plain
+    has = registry.resolve(plain, settings=off[:1]).recipe != plain
     return Row(f"{end} {'-' if has else '+'} {part}", end, off if has else on)
 
 
