@@ -1,6 +1,7 @@
 """Backbone: stem, masking, position embeddings and blocks; what is used after pre-training."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, cast
 
@@ -16,13 +17,7 @@ from isopix.model.attention import AttentionAxis, AttentionWeights, Seen
 from isopix.model.blocks.transformer import Block
 from isopix.model.caches import KVCache
 from isopix.model.embedding_conv import ConvCache, EmbeddingConv
-from isopix.model.masking import (
-    Masking,
-    after_prefix,
-    group_by_length,
-    sum_components,
-    visible_positions,
-)
+from isopix.model.masking import Masking, after_prefix, group_by_length, sum_components, visible_positions
 from isopix.model.mlp import Norm
 from isopix.model.positions import PositionEmbedding
 from isopix.model.stems.pixels import Inputs, Stem
@@ -249,9 +244,8 @@ class Backbone(nn.Module):
         yield tokens
         recompute, given = self.recompute and torch.is_grad_enabled(), () if seen is None else (seen,)
         for block in self.layers:
-            tokens = (
-                checkpoint(block, tokens, *given, use_reentrant=False) if recompute else block(tokens, *given)
-            )
+            run = partial(checkpoint, block, use_reentrant=False) if recompute else block
+            tokens = run(tokens, *given)
             yield tokens
 
     def _run_visible(self, inputs: Inputs, positions: PositionIndices) -> Iterator[HiddenState]:

@@ -55,9 +55,8 @@ def plot_profiles(profiles: Mapping[str, Sequence[IsoFLOP]]) -> Figure:
 def plot_trends(trends: Mapping[str, Mapping[str, Trend]]) -> Figure:
     """Plot quantities against the budget, a panel for each and a color for each name."""
     figure, panels = _panels(len(trends))
-    colors = dict(
-        zip(dict.fromkeys(name for own in trends.values() for name in own), style.COLORS, strict=False)
-    )
+    names = dict.fromkeys(name for own in trends.values() for name in own)
+    colors = dict(zip(names, style.COLORS, strict=False))
     for axes, (quantity, own) in zip(panels, trends.items(), strict=False):
         for name, each in own.items():
             low, high = np.array(each.intervals).T

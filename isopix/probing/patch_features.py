@@ -19,7 +19,7 @@ from isopix.storage.provenance import hash_bytes
 
 SIDE = 6  # pixels of a patch
 CONTRAST, ZCA = 10.0, 0.1  # added to variances of a patch's levels, and of whitened directions
-ITERATIONS = 50  # of k-means
+ITERATIONS, NUM_PATCHES = 50, 400_000  # of k-means
 BATCH = 32  # images, whose responses take 5 MB each with 1,600 filters
 
 FilterKind = Literal["kmeans", "random"]
@@ -41,7 +41,7 @@ class PatchFeatures(FeatureSource):
 
     @classmethod
     def fit(
-        cls, kind: FilterKind, images: ImageSequence, count: int, *, seed: int, num_patches: int = 400_000
+        cls, kind: FilterKind, images: ImageSequence, count: int, *, seed: int, num_patches: int = NUM_PATCHES
     ) -> "PatchFeatures":
         """Fit whitening and `count` filters to random patches of images."""
         draw = generator(seed, "patches")
@@ -79,7 +79,7 @@ class PatchFeatures(FeatureSource):
         return hash_bytes(self.kind.encode(), *(each.numpy().tobytes() for each in tensors))
 
 
-def fitting_flops(count: int, num_patches: int = 400_000) -> int:
+def fitting_flops(count: int, num_patches: int = NUM_PATCHES) -> int:
     """Return the FLOPs of k-means, at most: those of the products of patches and centers."""
     return ITERATIONS * 2 * num_patches * count * 3 * SIDE**2
 

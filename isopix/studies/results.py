@@ -178,8 +178,9 @@ class ReproductionResult(Result):
 
     def tables(self) -> list[Table]:
         columns = [f"{name}, {unit}" if unit else name for name, unit in self.units.items()]
+        units = self.units.items()
         rows = [
-            [row.method, row.data, *(_text(row, name, unit) for name, unit in self.units.items()), row.source]
+            [row.method, row.data, *(cell_text(row, name, unit) for name, unit in units), row.source]
             for row in self.rows
         ]
         return [
@@ -235,7 +236,7 @@ class ReproductionPlan(Result):
         return [f"{text}; searches that end early take less, probes and evaluations are not counted"]
 
 
-def _text(row: TableRow, column: str, unit: str) -> str:
+def cell_text(row: TableRow, column: str, unit: str) -> str:
     """Return `68.6`, `26.8 ± 1.5`, a text, or nothing; published numbers keep all their decimals."""
     cell = row.cells.get(column)
     if cell is None or isinstance(cell.value, str):

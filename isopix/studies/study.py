@@ -172,6 +172,10 @@ class Study(abc.ABC, Generic[T]):
         trials = {trial.name: trial for trial in self.trials}
         return {each: trials[each].read() for each in self.plan.trials}
 
+    def done(self) -> list[Any]:
+        """Return the outcomes of finished trials."""
+        return [each for each in self.results().values() if each.status == "done"]
+
     def resolved(self, recipe: str | Recipe, seed: int, *settings: str) -> Recipe:
         """Return a recipe with the data and the settings of the plan."""
         options = {"data.source": self.plan.data, "train.seed": seed}
@@ -186,7 +190,7 @@ class Study(abc.ABC, Generic[T]):
         data = self.trials[0].recipe.data
         images = f"{data.source}, {data.rows} × {data.cols}"
         facts = {"scale": self.plan.scale, "images": images, **more, "seeds": f"{self.plan.seeds}"}
-        done = [each.environment for each in self.results().values() if each.status == "done"]
+        done = [each.environment for each in self.done()]
         for name in dict.fromkeys(name for each in done for name in each):
             facts[name] = "; ".join(dict.fromkeys(str(each.get(name, "unknown")) for each in done))
         return facts

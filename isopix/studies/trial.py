@@ -2,6 +2,7 @@
 
 import abc
 import multiprocessing
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from traceback import format_exc
@@ -13,6 +14,8 @@ from isopix.core.config import from_dict, to_dict
 from isopix.core.device import select_device
 from isopix.core.signals import handle_stop_signals
 from isopix.core.text import naming
+from isopix.data.dataset import ImageDataset
+from isopix.probing.methods import RidgeProbe
 from isopix.recipes.recipe import Recipe
 from isopix.storage.atomic import exclusive_lock, read_json, write_json
 from isopix.studies.results import TrialOutcome
@@ -20,6 +23,22 @@ from isopix.studies.results import TrialOutcome
 ENVIRONMENT = (
     *("isopix", "commit", "device", "threads", "precision", "torch", "pillow", "python", "platform", "data"),
 )
+
+
+# The probe of networks that are compared by thousands, in closed form, and its images.
+RIDGE = RidgeProbe(l2_grid=(1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0))
+PROBED = {"train": 10_000, "validation": 2000, "test": 10_000}
+
+
+def sampled(data: ImageDataset, counts: Mapping[str, int]) -> ImageDataset:
+    """Return at most as many labeled images of each split."""
+    data = data.labeled("study")
+    return replace(data, **{name: getattr(data, name).sample(count) for name, count in counts.items()})
+
+
+def recorded_environment(environment: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the outcome of a trial keeps of an environment."""
+    return {name: environment[name] for name in ENVIRONMENT if name in environment}
 
 
 def trial_name(cell: str, seed: int) -> str:

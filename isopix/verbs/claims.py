@@ -11,7 +11,7 @@ from isopix.core.verb import VERBS, verb
 from isopix.storage.provenance import CHECKOUT
 from isopix.studies.inductive_bias.results import ClaimRecord
 from isopix.studies.papers.results import ClaimsResult, PublishedNumber
-from isopix.studies.results import ReproductionResult
+from isopix.studies.results import ReproductionResult, cell_text
 from isopix.verbs.options import DeviceLike
 from isopix.verbs.pretrain import same_command
 
@@ -40,7 +40,7 @@ def claims(
     Example: isopix claims --runs results --budget 30m
     """
     from isopix.core.signals import with_resume_hint
-    from isopix.studies.papers.claims import CLAIMS, judged, read_claims, train_claims
+    from isopix.studies.papers.claims import CLAIMS, evaluated, read_claims, train_claims
     from isopix.studies.papers.protocol import absolute
 
     source = str(absolute(data))
@@ -49,7 +49,7 @@ def claims(
         with with_resume_hint(runs, same_command()):
             train_claims(runs / "claims", source, seconds, speed, partial(_run_verb, device))
     chosen = [each for each in CLAIMS if paper in (None, each.paper)]
-    own = judged(chosen, read_claims(runs / "claims", source))
+    own = evaluated(chosen, read_claims(runs / "claims", source))
     found = {f"Claims, from {runs / 'claims'}": tuple(own)} if own else {}
     if paper in (None, "isotropic"):
         found |= dict(_studies(runs))
@@ -100,12 +100,14 @@ def _numbers(runs: Path, paper: str | None) -> Iterator[PublishedNumber]:
         reports = [ReproductionResult.read(each) for each in runs.glob(f"**/{protocol.name}/report.json")]
         measured = [row for each in reports for row in each.rows if row.measured]
         for row in protocol.published:
-            for column, value in row.cells.items():
-                alike = [each for each in measured if each.method.startswith(row.method)]
+            for column in row.cells:
+                text = partial(cell_text, column=column, unit=protocol.units.get(column, ""))
                 ours = [
-                    f"{each.cells[column].value} ({each.method})" for each in alike if column in each.cells
+                    f"{text(each)} ({each.method}, {each.data})"
+                    for each in measured
+                    if each.method.partition(", scale ")[0] == row.method and column in each.cells
                 ]
                 status = "" if ours else f"not run: {hours:,.0f} A100-hours for the table"
                 place = f"{protocol.name}, {row.source}" if row.source else protocol.name
-                what = f"{row.method}, {row.data}"
-                yield PublishedNumber(own, place, what, column, f"{value.value}", "; ".join(ours), status)
+                cell = (own, place, f"{row.method}, {row.data}", column)
+                yield PublishedNumber(*cell, text(row), "; ".join(ours), status)

@@ -5,7 +5,7 @@ from itertools import product
 from typing import ClassVar, NamedTuple
 
 from isopix.core.choices import Pool
-from isopix.probing.methods import LbfgsProbe, RidgeProbe
+from isopix.probing.methods import LbfgsProbe
 from isopix.probing.probe import ProbeMethod
 from isopix.recipes.isotropic import CELLS, ENCODINGS
 from isopix.reporting.section import write_page
@@ -22,6 +22,7 @@ from isopix.studies.inductive_bias.results import (
 )
 from isopix.studies.inductive_bias.trial import BiasTrial
 from isopix.studies.study import Study
+from isopix.studies.trial import PROBED, RIDGE
 
 MIN_LR = 0.0001  # the last learning rate that is tried where larger ones diverge
 
@@ -44,12 +45,10 @@ class Scale(NamedTuple):
 # The differences that a study is planned to detect, apart from those of accuracy; "" is of correlations.
 EFFECTS = {"nats": 0.2, "nats per doubling": 0.1, "": 0.3, "% of range": 2.0, "%": 10.0}
 _TINY, _SMALL = (tuple(product(MAIN_BLOCKS, ENCODINGS, depths)) for depths in ((1, 3), (1, 3, 6)))
-_RIDGE = RidgeProbe(l2_grid=(1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0))  # closed form
-_IMAGES = {"train": 10_000, "validation": 2000, "test": 10_000}
 _ALL_IMAGES = {"train": 50_000, "validation": 50_000, "test": 50_000}
 SCALES = {
-    "tiny": Scale("isotropic.translated_digits-", _TINY, 5, _RIDGE, _IMAGES, effect=20.0),
-    "small": Scale("isotropic.small-", _SMALL, 5, _RIDGE, _IMAGES, effect=5.0),
+    "tiny": Scale("isotropic.translated_digits-", _TINY, 5, RIDGE, PROBED, effect=20.0),
+    "small": Scale("isotropic.small-", _SMALL, 5, RIDGE, PROBED, effect=5.0),
     "paper": Scale("isotropic.", tuple(CELLS), 3, LbfgsProbe(), _ALL_IMAGES, effect=5.0),
 }
 
@@ -75,8 +74,7 @@ class BiasStudy(Study[BiasTrial]):
 
     def claims(self) -> dict[Pool, tuple[ClaimRecord, ...]]:
         """Return the verdicts of the ten claims under each pool, from the trials that are done."""
-        done = [each for each in self.results().values() if each.status == "done"]
-        return evaluate_trials(done, SCALES[self.plan.scale].effects)
+        return evaluate_trials(self.done(), SCALES[self.plan.scale].effects)
 
     def write_up(self) -> StudyResult:
         """Test the claims, draw the figures and write the page, from the trials that are done."""

@@ -41,7 +41,7 @@ from isopix.studies.inductive_bias.results import (
     Trial,
     TrialResult,
 )
-from isopix.studies.trial import ENVIRONMENT, StudyTrial, orphaned
+from isopix.studies.trial import StudyTrial, orphaned, recorded_environment, sampled
 
 EXAMPLE_DEPTH = 3  # largest depth of an example (the paper's figure 5)
 
@@ -100,16 +100,14 @@ def _measured(trial: BiasTrial, trained: LRTrial, device: torch.device) -> Trial
     began, folder = time.monotonic(), RunFolder(trial.run_at(trained.lr))
     loaded = load_run(folder.path, device=device)
     loaded.network.eval()
-    whole = load_dataset(loaded.recipe.data).labeled("study")
-    probed = {name: getattr(whole, name).sample(count) for name, count in trial.probe_images.items()}
-    data = replace(whole, **probed)
+    data = sampled(load_dataset(loaded.recipe.data), trial.probe_images)
     probes = probe_pools(loaded, data, trial.probe)
     baselines = {name: each.test_accuracy for name, each in probes[STUDY_POOLS[0]].baselines.items()}
     measurement = probe_measurement(loaded.measure(data, "test"), data, trial.probe, ProbeConfig(), baselines)
     log, environment, groups = read_log(folder.log), read_json(folder.environment), data.test.groups
     unigram = unigram_nats(log)
     metrics = {
-        "images": {name: len(split) for name, split in probed.items()},
+        "images": {name: len(getattr(data, name)) for name in trial.probe_images},
         "measurement": to_dict(measurement),
         "measurements": measure(loaded, data.test.images[:], trial.example if trial.is_example else None),
         "loss_measurement": {
@@ -125,7 +123,7 @@ def _measured(trial: BiasTrial, trained: LRTrial, device: torch.device) -> Trial
         probing_seconds=time.monotonic() - began,
         trial=Trial(*trial.architecture, trial.recipe.train.seed, float(trained.loss or 0.0), probes),
         metrics=metrics,
-        environment={name: environment[name] for name in ENVIRONMENT if name in environment},
+        environment=recorded_environment(environment),
         test_groups=() if groups is None else tuple(groups.tolist()),
     )
 

@@ -1,7 +1,7 @@
-"""Claims of the papers that small networks can test, judged by three seeds of CIFAR-10 at 16 x 16 pixels.
+"""Claims of the papers that small networks can test, evaluated on three seeds of CIFAR-10 at 16 x 16 pixels.
 
-Contrasts are positive if the claim is true; all seeds are trained before it is judged. The learning rate is
-the best of five of the ablation (`bench/results`), and a tenth of it in fine-tuning.
+Contrasts are positive if the claim is true; all seeds are trained before it is evaluated. The learning rate
+is the best of five of the ablation (`bench/results`), and a tenth of it in fine-tuning.
 """
 
 import time
@@ -36,7 +36,6 @@ TUNING = ("train.evaluators=[]", "steps=400", "evaluate_every=50", "data.augment
 LABELS, SUBSETS = (4, 25, 400), 5  # of each class
 FRACTIONS = ("1%", "10%", "20%")  # of the labels
 CLOSE = 2.0  # points, within which fine-tuned accuracies are nearly equal
-EFFECT = 1.0  # the difference, in the unit of a contrast, that three seeds are meant to show
 
 Found = Mapping[str, Any]  # the records of one seed by trial
 Values = Callable[[Found], dict[str, float]]  # the contrasts of a seed by text
@@ -165,7 +164,7 @@ def _tested(found: Found, first: str, second: str) -> float:
     return 100 * (next(accuracies) - next(accuracies))
 
 
-def judged(claims: Sequence[ShapeClaim], seeds: Sequence[Found]) -> list[ClaimRecord]:
+def evaluated(claims: Sequence[ShapeClaim], seeds: Sequence[Found]) -> list[ClaimRecord]:
     """Return the verdicts of claims from the records of each seed; one with a seed missing is not decided."""
     rows = []
     for each in claims:
@@ -174,9 +173,7 @@ def judged(claims: Sequence[ShapeClaim], seeds: Sequence[Found]) -> list[ClaimRe
         for text in values[0] if values else ():
             numbers = tuple(own[text] for own in values)
             estimate = crossed_estimate(np.array(numbers)[:, None]) if len(values) == SEEDS else None
-            contrasts.append(
-                Contrast(ContrastRecord(text, each.unit, values=numbers, effect=EFFECT), estimate)
-            )
+            contrasts.append(Contrast(ContrastRecord(text, each.unit, values=numbers), estimate))
         rows.append((each.values.__name__, each.text, f"{each.paper}, {each.place}", contrasts))
     return judge(rows)
 
@@ -209,11 +206,8 @@ def _missing(folder: Reproduction, data: str) -> Iterator[ProtocolTrial]:
     def left(each: ShapeClaim) -> dict[str, ProtocolTrial]:
         own = [seed[name] for seed in seeds for name in each.needs]
         wanted = {trial.name: trial for last in own for trial in (*last.needs, last)}
-        return {
-            name: trial
-            for name, trial in wanted.items()
-            if name not in done and folder.state(trial).status != "done"
-        }
+        missing = {name: each for name, each in wanted.items() if name not in done}
+        return {name: each for name, each in missing.items() if folder.state(each).status != "done"}
 
     waiting = list(CLAIMS)
     while waiting:

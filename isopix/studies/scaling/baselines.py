@@ -1,7 +1,7 @@
 """Other methods at equal data and FLOPs: masked and next-patch regression, filters of patches, and HOG."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import ClassVar
 
@@ -16,9 +16,9 @@ from isopix.probing.patch_features import FilterKind, HogFeatures, PatchFeatures
 from isopix.probing.probe import ProbeMethod
 from isopix.reporting.section import PageFigure, write_page
 from isopix.studies.scaling.results import BaselinesResult, NetworkOutcome
-from isopix.studies.scaling.study import PROBE, NetworkCell, ScalingTrial, for_budget, probe_source
+from isopix.studies.scaling.study import PROBE_IMAGES, NetworkCell, ScalingTrial, for_budget, probe_source
 from isopix.studies.study import Study
-from isopix.studies.trial import ENVIRONMENT, StudyTrial
+from isopix.studies.trial import RIDGE, StudyTrial, recorded_environment
 
 NUM_FILTERS = 1600
 SMALL_IMAGES = "size=16"  # of pixel models, which see each pixel as a token
@@ -54,11 +54,9 @@ class FeatureTrial(StudyTrial):
         data = load_dataset(self.recipe.data)
         best = probe_source(FEATURES[self.cell](data, self.recipe.train.seed), data, self.probe, device)
         facts = {**self.recipe.train.environment(device), "data": data.fingerprint}
-        environment = {name: facts[name] for name in ENVIRONMENT if name in facts}
-        flops, error = FLOPS.get(self.cell, 0), 1 - best.test_accuracy
-        self.write(
-            NetworkOutcome(status="done", environment=environment, recipe=self.cell, flops=flops, error=error)
-        )
+        flops, environment = FLOPS.get(self.cell, 0), recorded_environment(facts)
+        found = NetworkOutcome(status="done", environment=environment, recipe=self.cell, flops=flops)
+        self.write(replace(found, error=1 - best.test_accuracy))
 
 
 class BaselinesStudy(Study[StudyTrial]):
@@ -76,7 +74,7 @@ class BaselinesStudy(Study[StudyTrial]):
         return [*FEATURES, *_networks(scale)]
 
     def trial(self, cell: str, seed: int) -> StudyTrial:
-        probe, network = self.probe(PROBE), _networks(self.plan.scale).get(cell)
+        probe, network = self.probe(RIDGE), _networks(self.plan.scale).get(cell)
         if network is None:
             return FeatureTrial(self.path, cell, self.resolved("patches.mae", seed), probe)
         recipe = for_budget(self.resolved(network.recipe, seed, *RECIPES[network.recipe]), network.budget)
@@ -84,16 +82,16 @@ class BaselinesStudy(Study[StudyTrial]):
 
     def write_up(self) -> BaselinesResult:
         """Draw the figure and write the page, from the trials that are done."""
-        result = BaselinesResult(facts=self.facts(), trials=self.results()).saved(self.path / "report.html")
-        points, caption = (
-            result.points(),
-            "Test accuracy of the best layer's probe; dashed: without training.",
+        images = f"{self.trials[0].recipe.data.source}; 16 × 16 of pixel models, 32 × 32 of others"
+        more = {"images": images, "probe": self.probe(RIDGE).label(), "probe images": PROBE_IMAGES}
+        page, caption = (
+            self.path / "report.html",
+            "Test accuracy of the best layer's probe; dashed: no training.",
         )
+        result = BaselinesResult(facts=self.facts(**more), trials=self.results()).saved(page)
+        points, headline = result.points(), "Linear probes at equal data and FLOPs"
         figures = [PageFigure("methods", caption, plot_methods(points), None)] if points else []
-        headline = "Linear probes at equal data and FLOPs"
-        write_page(
-            self.path / "report.html", result, figures, title="Baselines", headline=headline, lead=caption
-        )
+        write_page(page, result, figures, title="Baselines", headline=headline, lead=caption)
         return result
 
 

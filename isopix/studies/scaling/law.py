@@ -58,9 +58,8 @@ class Profile(NamedTuple):
 
     def curve(self) -> IsoFLOP:
         """Return what a figure shows."""
-        log = np.log(self.parameters)
         best, _, value = np.exp(self.optima(self.values[:, None]))[:, 0]
-        parabola = np.polyfit(log, self.values, 2)
+        parabola = np.polyfit(np.log(self.parameters), self.values, 2)
         return IsoFLOP(self.budget, self.parameters, self.values, parabola, (best, value))
 
 

@@ -31,7 +31,8 @@ class NetworkOutcome(TrialOutcome):
     def text(self) -> str:
         if self.status != "done":
             return super().text
-        return f"loss {self.loss:.3f} nats, probe accuracy {1 - self.error:.1%} at layer {self.layer}"
+        accuracy = f"probe accuracy {1 - self.error:.1%} at layer {self.layer}"
+        return f"loss {self.loss:.3f} nats, {accuracy}" if self.tokens else accuracy
 
 
 @dataclass(frozen=True)
@@ -167,10 +168,8 @@ class BaselinesResult(TrialsResult):
             for flops, same in own.items()
         ]
         columns = ["method", "training FLOPs", "probe accuracy (%)"]
-        return [
-            Table("Linear probes, mean ± standard deviation over seeds", columns, rows),
-            self.facts_table(),
-        ]
+        caption = "Linear probes on test images, mean ± std over seeds; FLOPs of k-means are an upper bound"
+        return [Table(caption, columns, rows), self.facts_table()]
 
 
 def _cell(same: list[NetworkOutcome]) -> str:

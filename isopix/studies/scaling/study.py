@@ -1,7 +1,7 @@
 """The scaling study: networks of several sizes at each of several budgets of FLOPs, and their laws."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from typing import ClassVar, NamedTuple
 
@@ -13,7 +13,6 @@ from isopix.data.load import load_dataset
 from isopix.plots.scaling import Trend, plot_profiles, plot_trends
 from isopix.probing.config import ProbeConfig
 from isopix.probing.features import FeatureSource, NetworkFeatures, read_splits
-from isopix.probing.methods import RidgeProbe
 from isopix.probing.probe import ProbeMethod, evaluate_probe
 from isopix.probing.results import LayerScore
 from isopix.recipes import registry
@@ -29,7 +28,7 @@ from isopix.storage.run_folder import RunFolder
 from isopix.studies.scaling.law import Profile, fit_law
 from isopix.studies.scaling.results import Measure, NetworkOutcome, ScalingLaw, ScalingResult
 from isopix.studies.study import Study
-from isopix.studies.trial import ENVIRONMENT, StudyTrial, orphaned
+from isopix.studies.trial import PROBED, RIDGE, StudyTrial, orphaned, recorded_environment, sampled
 
 MEASURES: tuple[Measure, ...] = ("loss", "error")
 PANELS = (  # title, quantity, and the measures whose laws are shown
@@ -40,9 +39,9 @@ PANELS = (  # title, quantity, and the measures whose laws are shown
 )
 HEAD_WIDTH = 64
 TARGET = "igpt.s"  # what the laws are extrapolated to
-PROBE = RidgeProbe(l2_grid=(1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0))  # closed form
 EVALUATED = "evaluate_images=2000"
-PROBED = {"train": 10_000, "validation": 2000, "test": 10_000}  # images
+PROBE_IMAGES = ", ".join(f"{count:,} {name}" for name, count in PROBED.items())
+MEASURED = {"loss": "2,000 validation images", "probe images": PROBE_IMAGES}
 
 
 class Size(NamedTuple):
@@ -123,18 +122,16 @@ class ScalingTrial(StudyTrial):
         network = loaded.network.eval()
         source = NetworkFeatures(loaded.model, recipe.train.precision_on(device), config=ProbeConfig())
         best = probe_source(source, load_dataset(recipe.data), self.probe, device)
-        environment = read_json(RunFolder(self.run).environment)
-        images = recipe.train.steps * recipe.train.batch_size
         self.write(
             NetworkOutcome(
                 status="done",
-                environment={name: environment[name] for name in ENVIRONMENT if name in environment},
+                environment=recorded_environment(read_json(RunFolder(self.run).environment)),
                 recipe=self.where.recipe,
                 size=str(self.where.size or ""),
                 budget=self.where.budget,
                 flops=training_flops(recipe),
                 parameters=sum(map(num_parameters, network.backbone.blocks)),
-                tokens=images * recipe.grid.positions,
+                tokens=recipe.train.steps * recipe.train.batch_size * recipe.grid.positions,
                 loss=trained.loss,
                 error=1 - best.test_accuracy,
                 layer=best.layer,
@@ -147,9 +144,7 @@ def probe_source(
     source: FeatureSource, data: ImageDataset, method: ProbeMethod, device: torch.device
 ) -> LayerScore:
     """Return the score of the best layer on validation images."""
-    whole = data.labeled("study")
-    probed = replace(whole, **{name: getattr(whole, name).sample(count) for name, count in PROBED.items()})
-    splits = read_splits("trained", source, probed)
+    splits = read_splits("trained", source, sampled(data, PROBED))
     return evaluate_probe(splits, method, ProbeConfig(), device=device).result.best
 
 
@@ -174,50 +169,50 @@ class ScalingStudy(Study[ScalingTrial]):
         shared = (f"size={scale.image_size}", f"batch_size={scale.batch_size}", EVALUATED)
         recipe = self.resolved(where.recipe, seed, *shared, *where.size.settings)
         recipe = for_budget(recipe, where.budget)
-        return ScalingTrial(self.path, cell, recipe, where, self.probe(PROBE))
-
-    def laws(self) -> Iterator[ScalingLaw]:
-        """Yield the laws of each recipe, of loss and of probe error, from the trials that are done."""
-        for recipe, measure in product(dict.fromkeys(each.recipe for each in self._done()), MEASURES):
-            yield fit_law(recipe, measure, self._profiles(recipe, measure))
+        return ScalingTrial(self.path, cell, recipe, where, self.probe(RIDGE))
 
     def write_up(self) -> ScalingResult:
         """Fit the laws, draw the figures and write the page, from the trials that are done."""
-        laws, results, page = tuple(self.laws()), self.results(), self.path / "report.html"
+        results, page = self.results(), self.path / "report.html"
+        done = [each for each in results.values() if each.status == "done"]
+        pairs = product(dict.fromkeys(each.recipe for each in done), MEASURES)
+        profiles = {pair: _profiles(done, *pair) for pair in pairs}
+        laws = tuple(fit_law(*pair, own) for pair, own in profiles.items())
         target = registry.find(TARGET)
         cost = {"flops": float(training_flops(target)), "parameters": float(recipe_cost(target).parameters)}
-        result = ScalingResult(facts=self.facts(), laws=laws, trials=results, target=cost).saved(page)
-        count = f"{len(self._done())} of {len(results)} networks"
+        facts = self.facts(**MEASURED, probe=self.trials[0].probe.label())
+        result = ScalingResult(facts=facts, laws=laws, trials=results, target=cost).saved(page)
+        count = f"{len(done)} of {len(results)} networks"
         lead = "At each budget of FLOPs, the size with the lowest loss, or the lowest error of a probe."
-        write_page(page, result, list(self._figures(laws)), title="Scaling", headline=count, lead=lead)
+        write_page(page, result, list(_figures(laws, profiles)), title="Scaling", headline=count, lead=lead)
         return result
 
-    def _figures(self, laws: Sequence[ScalingLaw]) -> Iterator[PageFigure]:
-        curves = {
-            law.name: [each.curve() for each in self._profiles(law.recipe, law.measure)] for law in laws
-        }
-        caption = "IsoFLOP profiles: a curve is a budget, a point a network, a ring the best size."
-        if curves:
-            yield PageFigure("profiles", caption, plot_profiles(curves), None)
-        trends = {
-            title: {law.name: _trend(law, name) for law in laws if law.laws and law.measure in measures}
-            for title, name, measures in PANELS
-        }
-        caption = "The best size by budget, with 95% intervals; dashed: the laws of all but the largest."
-        if shown := {title: own for title, own in trends.items() if own}:
-            yield PageFigure("laws", caption, plot_trends(shown), None)
 
-    def _profiles(self, recipe: str, measure: Measure) -> list[Profile]:
-        own = [each for each in self._done() if each.recipe == recipe]
-        found = []
-        for budget in sorted({each.budget for each in own}):
-            same = [each for each in own if each.budget == budget]
-            rows = [(each.parameters, each.tokens, getattr(each, measure)) for each in same]
-            found.append(Profile(budget, *np.array(rows, dtype=float).T))
-        return found
+def _figures(
+    laws: Sequence[ScalingLaw], profiles: Mapping[tuple[str, Measure], Sequence[Profile]]
+) -> Iterator[PageFigure]:
+    pairs = zip(laws, profiles.values(), strict=True)
+    curves = {law.name: [each.curve() for each in own] for law, own in pairs}
+    caption = "IsoFLOP profiles: a curve is a budget, a point a network, a ring the best size."
+    if curves:
+        yield PageFigure("profiles", caption, plot_profiles(curves), None)
+    trends = {
+        title: {law.name: _trend(law, name) for law in laws if law.laws and law.measure in measures}
+        for title, name, measures in PANELS
+    }
+    caption = "The best size by budget, with 95% intervals; dashed: the laws of all but the largest."
+    if shown := {title: own for title, own in trends.items() if own}:
+        yield PageFigure("laws", caption, plot_trends(shown), None)
 
-    def _done(self) -> list[NetworkOutcome]:
-        return [each for each in self.results().values() if each.status == "done"]
+
+def _profiles(done: Sequence[NetworkOutcome], recipe: str, measure: Measure) -> list[Profile]:
+    own = [each for each in done if each.recipe == recipe]
+    found = []
+    for budget in sorted({each.budget for each in own}):
+        same = [each for each in own if each.budget == budget]
+        rows = [(each.parameters, each.tokens, getattr(each, measure)) for each in same]
+        found.append(Profile(budget, *np.array(rows, dtype=float).T))
+    return found
 
 
 def _trend(law: ScalingLaw, quantity: str) -> Trend:

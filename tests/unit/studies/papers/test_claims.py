@@ -1,4 +1,4 @@
-"""Claims are judged by all their seeds, from records alone; the cheapest is trained first."""
+"""Claims are evaluated by all their seeds, from records alone; the cheapest is trained first."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from isopix.studies.papers import claims
-from isopix.studies.papers.claims import CLAIMS, FRACTIONS, SEEDS, judged, read_claims, train_claims, trials
+from isopix.studies.papers.claims import CLAIMS, FRACTIONS, SEEDS, evaluated, read_claims, train_claims
 from isopix.verbs.claims import claims as list_claims
 from tests.unit.studies.papers.fakes import FakeVerbs
 
@@ -53,7 +53,7 @@ def seed(number: int, sign: int = 1) -> Found:
 
 
 def verdicts(seeds: list[Found]) -> dict[str, str]:
-    return {each.letter: each.verdict for each in judged(CLAIMS, seeds)}
+    return {each.letter: each.verdict for each in evaluated(CLAIMS, seeds)}
 
 
 def test_claims_hold_or_not_by_the_sign_of_their_contrasts() -> None:
@@ -64,7 +64,7 @@ def test_claims_hold_or_not_by_the_sign_of_their_contrasts() -> None:
 
 def test_a_claim_is_decided_only_with_all_seeds() -> None:
     some = [seed(0), seed(1), {name: each for name, each in seed(2).items() if name == "ar"}]
-    found = {each.letter: each for each in judged(CLAIMS, some)}
+    found = {each.letter: each for each in evaluated(CLAIMS, some)}
     assert {name for name, each in found.items() if each.verdict == "holds"} == {"loss_and_features"}
     assert len(found["bert"].contrasts[0].values) == 2
 
@@ -79,7 +79,7 @@ def test_the_cheapest_claims_are_trained_first_and_once(tmp_path: Path) -> None:
     assert len(trained) == len(set(trained))
     assert names.index("igpt.tiny-2") < names.index("igpt.tiny_bert-0")
     for number, own in enumerate(read_claims(tmp_path, "digits")):
-        assert own.keys() == trials("digits", number).keys()
+        assert own.keys() == claims.trials("digits", number).keys()
     again = FakeVerbs()
     train_claims(tmp_path, "digits", 1e9, 1e12, again)
     assert again.calls == []
