@@ -30,7 +30,7 @@ from scipy.special import ndtri
 
 from isopix.studies.inductive_bias.claims import CLAIMS, evaluate_claims
 from isopix.studies.inductive_bias.evidence import StudyEvidence, Term
-from isopix.studies.inductive_bias.results import Architecture, ClaimRecord, PoolProbes, ProbedLayers, Trial
+from isopix.studies.inductive_bias.results import Architecture, PoolProbes, ProbedLayers, Trial
 from isopix.studies.inductive_bias.study import SCALES, Scale
 
 RESULT = RESULTS / "study-simulation.json"
@@ -39,6 +39,9 @@ WORLDS = ("none", "mixed", "encodings", *LETTERS)
 NUM_IMAGES = {"tiny": 1350, "small": 10_000, "paper": 10_000}
 # Translated digits are placed three times in the test images.
 GROUP_SIZE = {"tiny": 3, "small": 1, "paper": 1}
+# The differences that a study is planned to detect: of accuracies by scale, and others ("": a correlation).
+POINTS = {"tiny": 20.0, "small": 5.0, "paper": 5.0}
+EFFECTS = {"nats": 0.2, "nats per doubling": 0.1, "": 0.3, "% of range": 2.0, "%": 10.0}
 COLOR_ERRORS = ("mean_absolute", "histogram", "misplaced_fraction")
 OF_SINGLE_NETWORKS = ("d", "g", "h", "i")  # claims whose networks differ by exactly the stated effect
 BASELINE, CHANCE = 0.35, 0.1
@@ -143,14 +146,12 @@ def losses(world: str, architecture: Architecture, effect: float) -> float:
     return loss
 
 
-def measurements(
-    world: str, block: str, draw: np.random.Generator, effects: dict[str, float], spread: Spread
-) -> dict[str, Any]:
+def measurements(world: str, block: str, draw: np.random.Generator, spread: Spread) -> dict[str, Any]:
     """Return distance preservation and color errors, as they vary between seeds."""
     rank = {"conv": 2, "mixer": 1}.get(block, 0)
-    preservation = 0.3 + effects[""] * rank * (world == "i") + draw.normal(0, spread.preservation.seeds)
-    error = effects["% of range"] / 100 * (2 - rank) * (world == "j")
-    misplaced = effects["%"] / 100 * (rank == 1) * (world == "j")
+    preservation = 0.3 + EFFECTS[""] * rank * (world == "i") + draw.normal(0, spread.preservation.seeds)
+    error = EFFECTS["% of range"] / 100 * (2 - rank) * (world == "j")
+    misplaced = EFFECTS["%"] / 100 * (rank == 1) * (world == "j")
     return {
         "distance_preservation": [preservation] * 3,
         "local_similarity": [preservation] * 3,
@@ -160,11 +161,6 @@ def measurements(
             "misplaced_fraction": 0.5 + misplaced + draw.normal(0, spread.misplaced_fraction.seeds),
         },
     }
-
-
-def simulate(name: str, world: str, draw: np.random.Generator) -> list[ClaimRecord]:
-    """Return the claims of one simulated study, of a scale and its spreads."""
-    return evaluate_claims(simulated_study(name, world, draw))
 
 
 def simulated_study(name: str, world: str, draw: np.random.Generator) -> SimulatedEvidence:
@@ -195,15 +191,15 @@ def simulated_study(name: str, world: str, draw: np.random.Generator) -> Simulat
             seeds = spread.accuracy.seeds
             noise = draw.normal(0, seeds) + draw.normal(0, OF_LAYERS * seeds, architecture[2] + 1)
             noise += shifts.layers(architecture)
-            levels = LEVEL + (accuracies(world, architecture, scale.effect) + shift + noise) / 100
-            loss = losses(world, architecture, scale.effects["nats"]) + loss_shift
+            levels = LEVEL + (accuracies(world, architecture, POINTS[scale_name]) + shift + noise) / 100
+            loss = losses(world, architecture, EFFECTS["nats"]) + loss_shift
             probes = PoolProbes(probed(levels, own), baseline, baseline, baseline, CHANCE)
             loss += draw.normal(0, spread.loss.seeds)
-            found = measurements(world, architecture[0], draw, scale.effects, spread)
+            found = measurements(world, architecture[0], draw, spread)
             for error, value in zip(COLOR_ERRORS, shifts.colors[architecture], strict=True):
                 found["color_error"][error] += value
             trials.append(Trial(*architecture, seed, loss, {"mean": probes}, found))
-    evidence = SimulatedEvidence(trials, "mean", scale.effects, groups)
+    evidence = SimulatedEvidence(trials, "mean", groups)
     evidence.arrays = arrays
     return evidence
 
@@ -247,7 +243,8 @@ def _drawn(
 def _settings(name: str, spread: Spread) -> dict[str, Any]:
     scale = SCALES[name]
     counts = {"seeds": scale.seeds, "networks": len(scale.architectures), "test_images": NUM_IMAGES[name]}
-    return {**counts, "effects": scale.effects, "spread": asdict(spread)}
+    effects = {"points": POINTS[name], "points per doubling": POINTS[name] / 2, **EFFECTS}
+    return {**counts, "effects": effects, "spread": asdict(spread)}
 
 
 def main() -> None:
@@ -267,7 +264,7 @@ def rows(scale: str, studies: int) -> Iterator[dict[str, Any]]:
     for index, world in enumerate(WORLDS):
         draw = np.random.default_rng([list(SPREADS).index(scale), index])
         count = studies if world in LETTERS else 2 * studies
-        results = [simulate(scale, world, draw) for _ in range(count)]
+        results = [evaluate_claims(simulated_study(scale, world, draw)) for _ in range(count)]
         verdicts = {
             letter: Counter(claim.verdict for claims in results for claim in claims if claim.letter == letter)
             for letter in (LETTERS if world not in LETTERS else (world,))

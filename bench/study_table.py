@@ -10,7 +10,7 @@ from cells import RESULTS, read, table
 
 from isopix.studies.inductive_bias.claims import evaluate_trials
 from isopix.studies.inductive_bias.results import STUDY_POOLS, Trial, TrialResult
-from isopix.studies.inductive_bias.study import SCALES, BiasStudy
+from isopix.studies.inductive_bias.study import BiasStudy
 
 PAIRS = {
     "`tiny`, repeated on another CPU": ("study-tiny", "study-tiny-repeated"),
@@ -36,10 +36,7 @@ def study_claims() -> str:
     """Return the verdict of each claim in both studies, under both pools; contrasts are in a study's page."""
     studies = {"digits": "study-tiny", "CIFAR-10": "study-small"}
     columns = [f"{title}, `{pool}`" for title in studies for pool in STUDY_POOLS]
-    found = [
-        list(evaluate_trials(done, SCALES[study.plan.scale].effects).values())
-        for study, done in map(finished, studies.values())
-    ]
+    found = [list(evaluate_trials(done).values()) for study, done in map(finished, studies.values())]
     rows = []
     for claims in zip(*chain.from_iterable(found), strict=True):
         verdicts = [SHORT.get(claim.verdict, claim.verdict) for claim in claims]

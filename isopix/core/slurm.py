@@ -1,4 +1,4 @@
-"""Jobs of SLURM by submitit, an optional package: executor, ranks, requeue, and the end of each."""
+"""Jobs of SLURM by submitit, an optional package: executor, ranks and requeue."""
 
 import importlib
 import os
@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal
@@ -18,7 +18,6 @@ from isopix.core.signals import STOPPED, handle_stop_signals, stopped_by
 from isopix.core.text import error_line
 
 Cluster = Literal["slurm", "local"]
-Function = Callable[[Any, str, int | None], None]  # of a specification, a device and a number of threads
 
 # Parameters with one name on every cluster; submitit takes all others as slurm_NAME.
 SHARED_PARAMETERS = (
@@ -28,8 +27,6 @@ SHARED_PARAMETERS = (
 NUM_REQUEUES = 100  # after a time limit; submitit's own default of 3 is too few for a long training
 ADDITIONAL = "additional_parameters"  # of sbatch that submitit does not know
 IN_JOB = "ISOPIX_JOB"  # the variable that a job sets for its own command
-# Of submitit's errors: that there is no result, or the last line of a trace.
-REASON = re.compile(r"(has not produced .*)|(.+)\n+-+\nYou can check")
 PREEMPTION_SECONDS = 10.0  # in which submitit's signal may follow SIGTERM in a preemption
 
 
@@ -132,48 +129,3 @@ def _has_grace_time() -> bool:
     fields = dict(re.findall(r"(\w+)=(\S+)", job))
     preempted, started = fields.get("PreemptTime", "None"), fields.get("StartTime", "")
     return fields.get("JobState") == "RUNNING" and preempted != "None" and preempted >= started
-
-
-def in_slurm(
-    function: Function, folder: Path, parameters: Mapping[str, Any], *, cluster: Cluster = "slurm"
-) -> Callable[[Any, int], "SlurmJob"]:
-    """Return what calls a function in a job of a cluster; `parameters` are those of submitit."""
-    executor, call = job_executor(folder, parameters, cluster=cluster), RequeuedCall(function)
-    return lambda spec, slot: SlurmJob(executor.submit(call, spec))
-
-
-class RequeuedCall:
-    """The call of a job, which is made again after an interruption."""
-
-    def __init__(self, function: Function):
-        self.function = function
-
-    def __call__(self, spec: Any) -> None:
-        self.function(spec, "auto", None)
-        if stopped_by() is not None:
-            requeue()
-
-    def checkpoint(self, spec: Any) -> Any:
-        return _submitit().helpers.DelayedSubmission(self, spec)
-
-
-class SlurmJob:
-    """A job of submitit, which asks SLURM's accounting (`sacct`) for those without a result."""
-
-    def __init__(self, job: Any):
-        self.job = job
-
-    def poll(self) -> str | None:
-        if not self.job.done():
-            return None
-        error = self.job.exception()
-        if error is None:
-            return ""
-        found = REASON.search(str(error))
-        reason = (found[1] or found[2]) if found else type(error).__name__
-        return f"job {self.job.job_id}: {reason}; its output: {self.job.paths.stderr}"
-
-    def stop(self) -> None:
-        self.job.cancel(check=False)
-
-    kill = stop

@@ -76,7 +76,7 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Duplicates:
-    """Groups of images of the same content (exact), or of almost the same look (near)."""
+    """Groups of images of the same content."""
 
     groups: int
     images: int
@@ -106,7 +106,7 @@ class DataResult(Result):
     splits: Mapping[SplitName, SplitCounts]
     sizes: Sizes
     formats: Mapping[str, int]
-    duplicates: Mapping[str, Duplicates]
+    duplicates: Duplicates
     flags: Mapping[str, int]
     flagged: tuple[Flagged, ...]
     unreadable: tuple[BadFile, ...]
@@ -118,11 +118,10 @@ class DataResult(Result):
         found: list[tuple[str, object]] = []
         if self.formats:
             found = [("width × height", self.sizes), ("format", formats)]
-        found += [(f"{kind} duplicates", each) for kind, each in self.duplicates.items()]
+        found.append(("duplicates", self.duplicates))
         found.append(("flagged", ", ".join(f"{n:,} {flag}" for flag, n in self.flags.items()) or "none"))
         found.append(("unreadable", f"{sum(each.unreadable for each in self.splits.values()):,}"))
-        groups = [group for each in self.duplicates.values() for group in each.first_groups[:SHOWN]]
-        rows = [("duplicates", _group(each)) for each in groups]
+        rows = [("duplicates", _group(each)) for each in self.duplicates.first_groups[:SHOWN]]
         rows += [("flagged", f"{each.image.name}: {each}") for each in self.flagged[:SHOWN]]
         rows += [("unreadable", f"{each.path}: {each.reason}") for each in self.unreadable[:SHOWN]]
         more = "" if self.path else "; --out FOLDER lists all"

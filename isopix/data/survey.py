@@ -1,20 +1,19 @@
 """Survey of a source: sizes, formats, classes, duplicates and unreadable images, before any training."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import UInt8
 from PIL import Image
 
 from isopix.core.choices import EXAMINED_IMAGES
 from isopix.core.progress import CountDone, track
 from isopix.core.text import printable
 from isopix.data import decode, results
-from isopix.data.copies import Groups, exact_duplicates, near_duplicates
+from isopix.data.copies import Groups, exact_duplicates
 from isopix.data.dataset import DataConfig
 from isopix.data.flags import SIDE, find_flags
 from isopix.data.load import open_source
@@ -25,13 +24,12 @@ from isopix.data.splits import NO_LABEL, Split
 NUM_RANGES = 100  # into which the images of a larger split are divided
 MAX_CLASSES, PER_CLASS, WITHOUT_CLASSES = 40, 10, 60  # of the pictures that are kept
 PICTURE_SIDE = 96  # pixels
-THUMBNAIL = 8  # pixels of a side: also of small images, and too coarse for the marks of compression
 LISTED = 10  # sizes, groups of duplicates, flagged and unreadable images in the record; files have all
 
 
 class ImageFacts(NamedTuple):
-    """What an image is: sides of the upright image, Pillow's names, a hash of its content, small versions,
-    and its flags with what was measured.
+    """What an image is: sides of the upright image, Pillow's names, a hash of its content, a small
+    version, and its flags with what was measured.
     """
 
     width: int
@@ -39,34 +37,26 @@ class ImageFacts(NamedTuple):
     format: str
     mode: str
     content_hash: int  # that of its copies too, as `content_number`
-    thumbnail: UInt8[np.ndarray, "8 8 3"]  # the whole image, averaged
     picture: Image.Image | None  # at most PICTURE_SIDE wide and high
     flags: dict[str, float]
 
 
 @dataclass
 class Survey:
-    """The examined images of a source: those read, which `duplicates` index, others, and small `pictures`.
-
-    Duplicates are `exact` or `near`; pictures are by class.
-    """
+    """The examined images of a source: those read, which `duplicates` index, others, and small pictures."""
 
     source: Source
     config: DataConfig
     images: list[tuple[results.Examined, ImageFacts]] = field(default_factory=list)
     bad_files: list[results.BadFile] = field(default_factory=list)
     pictures: dict[str, list[Image.Image]] = field(default_factory=dict)
-    duplicates: dict[str, Groups] = field(default_factory=dict)
+    duplicates: Groups = field(default_factory=list)
 
     @property
     def flagged(self) -> list[results.Flagged]:
         """The images with flags, those with most of them first."""
         found = [results.Flagged(image, facts.flags) for image, facts in self.images if facts.flags]
         return sorted(found, key=lambda each: -len(each.flags))
-
-    def kept(self, members: Sequence[int]) -> int:
-        """Return the duplicate to keep: the largest photo, of equal ones that of the shortest name."""
-        return max(members, key=lambda i: keep_order(self.images[i][1], self.images[i][0].name))
 
     @property
     def sizes(self) -> Counter[tuple[int, int]]:
@@ -83,14 +73,8 @@ def survey_source(config: DataConfig, *, limit: int = EXAMINED_IMAGES) -> result
         names = [each for each in SPLIT_NAMES if each in opened.splits]
         splits = {name: _examine_split(survey, name, limit, count) for name in names}
     hashes = np.array([facts.content_hash for _, facts in survey.images], np.int64)
-    thumbnails = np.array([facts.thumbnail for _, facts in survey.images], np.uint8)
-    survey.duplicates = {"exact": exact_duplicates(hashes), "near": near_duplicates(hashes, thumbnails)}
+    survey.duplicates = exact_duplicates(hashes)
     return _result(survey, splits, limit)
-
-
-def keep_order(facts: ImageFacts, name: str) -> tuple[int, int]:
-    """Return a key by which to keep one duplicate: the largest photo, of equal ones the shortest name."""
-    return facts.width * facts.height, -len(name)
 
 
 def image_names(config: DataConfig, split: Split) -> list[str]:
@@ -167,12 +151,11 @@ def examine_image(job: tuple[decode.RawImage, bool], config: DataConfig) -> Imag
         content = decode.read_content(raw)
         header = decode.image_header(content)
         rgb = decode.decode_image(content, min_side, max_pixels=config.max_pixels, white=config.white)
-        thumbnail = np.asarray(rgb.resize((THUMBNAIL, THUMBNAIL), Image.Resampling.BOX))
         number, picture = decode.content_number(content, rgb), _picture(rgb) if is_kept else None
         # Arrays are all of one size, which the sizes say.
         smallest = (0, 0) if isinstance(content, np.ndarray) else (config.cols, config.rows)
         flags = find_flags(rgb, header[:2], smallest)
-        return ImageFacts(*header, number, thumbnail, picture, flags)
+        return ImageFacts(*header, number, picture, flags)
     except Exception as error:  # damaged files raise OSError, ValueError, SyntaxError, struct.error and more
         return decode.failure_reason(error)
 
@@ -201,7 +184,7 @@ def _result(survey: Survey, splits: dict[SplitName, results.SplitCounts], limit:
             height=_range(each.height for each in facts),
         ),
         formats=dict(Counter(f"{each.format} {each.mode}" for each in facts).most_common()),
-        duplicates={kind: _duplicates(survey, groups) for kind, groups in survey.duplicates.items()},
+        duplicates=_duplicates(survey),
         flags=dict(Counter(flag for each in facts for flag in each.flags).most_common()),
         flagged=tuple(survey.flagged[:LISTED]),
         unreadable=tuple(survey.bad_files[:LISTED]),
@@ -216,8 +199,8 @@ def _range(values: Iterable[int]) -> tuple[int, ...]:
     return (ordered[0], ordered[len(ordered) // 2], ordered[-1]) if ordered else ()
 
 
-def _duplicates(survey: Survey, found: Groups) -> results.Duplicates:
-    groups = [[survey.images[i][0] for i in each] for each in found]
+def _duplicates(survey: Survey) -> results.Duplicates:
+    groups = [[survey.images[i][0] for i in each] for each in survey.duplicates]
     across: Counter[SplitName] = Counter()
     conflicting = 0
     for members in groups:

@@ -17,7 +17,7 @@ from isopix.data.copies import Groups
 from isopix.data.dataset import DataConfig, ImageDataset
 from isopix.data.sources.base import SourceSplit
 from isopix.data.splits import Split
-from isopix.data.survey import ImageFacts, examine_image, keep_order, whole_source
+from isopix.data.survey import ImageFacts, examine_image, whole_source
 from isopix.plots.images import png_bytes
 from isopix.plots.sheets import COLUMNS, SheetLine, plot_contact_sheet
 from isopix.storage.atomic import replace_file, write_csv
@@ -79,7 +79,8 @@ def kept_duplicates(groups: Groups, images: NamedSplits) -> list[tuple[Duplicate
     found = []
     for members in groups:
         facts = {index: images.facts(index) for index in members}
-        kept = max(members, key=lambda i: keep_order(facts[i], images.names[i].name))
+        areas = {index: facts[index].width * facts[index].height for index in members}
+        kept = max(members, key=lambda i: (areas[i], -len(images.names[i].name)))
         order = [kept, *(index for index in members if index != kept)]
         pairs = torch.full((len(order),), kept), torch.tensor(order)
         differences = pixel_differences(images.whole.images, *pairs).tolist()

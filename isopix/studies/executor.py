@@ -1,4 +1,4 @@
-"""Run trials in parallel, each in a process of its own: on this machine, or as jobs of SLURM.
+"""Run trials in parallel, each in a process of its own.
 
 Not in a `ProcessPoolExecutor`: a worker that is killed, as for lack of memory, would break the whole pool.
 """
@@ -9,7 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.context import ForkServerProcess
-from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import NamedTuple, Protocol, TypeVar
 
 from isopix.core import device as devices
 from isopix.core.device import DeviceLike
@@ -19,7 +19,6 @@ T = TypeVar("T")
 POLL_SECONDS = 0.1
 
 
-@runtime_checkable
 class Job(Protocol):
     def poll(self) -> str | None:
         """Return None while it runs, then an empty text, or the reason if it was killed or failed."""
@@ -32,7 +31,7 @@ class Job(Protocol):
 
 
 Submit = Callable[[T, int], Job]  # starts a job in a free slot, one of range(size)
-Function = Callable[[T, str, int | None], None]  # of a specification, a device and a number of threads
+Function = Callable[[T, str, int], None]  # of a specification, a device and a number of threads
 
 
 def run_all(
@@ -79,7 +78,7 @@ class Slot(NamedTuple):
     """The device and the number of threads of one worker."""
 
     device: str
-    threads: int | None
+    threads: int
 
 
 def slots_on(device: DeviceLike, count: int | None = None) -> list[Slot]:

@@ -1,6 +1,6 @@
 """The results of `compare` and `reproduce`, without PyTorch: paired differences, and tables of papers."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import mean
 from typing import Any, Literal
@@ -96,18 +96,6 @@ class RunComparison(Result):
             Table(images, columns, [each.row for each in self.numbers]),
             *_settings_table(self.settings, self.runs),
         ]
-
-    def figures(self) -> Iterator[tuple[str, Any]]:
-        from isopix.plots.biases import ForestRow, Mark, plot_forest  # noqa: PLC0415
-
-        panels = dict[str, list[ForestRow]]()
-        for each in self.numbers:
-            scale = 1 if each.only is None else 100
-            center, half = scale * each.difference, scale * (each.half_width or 0)
-            marks = {" − ".join(self.runs): Mark(center, (center - half, center + half))}
-            axis = "Difference" if each.only is None else "Difference (percentage points)"
-            panels.setdefault(axis, []).append(ForestRow(each.name, marks, 0))
-        yield "Paired differences with 95% intervals over test images.", plot_forest(panels)
 
 
 def _percent(accuracies: Sequence[Sequence[float]]) -> str:

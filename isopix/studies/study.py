@@ -12,10 +12,8 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from isopix.core.config import from_dict
 from isopix.core.device import DeviceLike
-from isopix.core.overrides import parse
 from isopix.core.progress import announce, track
 from isopix.core.signals import Interrupted, stop_requested
-from isopix.core.slurm import in_slurm
 from isopix.core.text import naming
 from isopix.data.load import load_dataset
 from isopix.probing.probe import ProbeMethod, probe_method
@@ -27,7 +25,7 @@ from isopix.runs.start import with_absolute_paths
 from isopix.storage.atomic import LOCK_FILE, exclusive_lock, read_json, write_json
 from isopix.storage.provenance import with_provenance
 from isopix.storage.run_folder import own_folder, require_new
-from isopix.studies.executor import Submit, in_processes, run_all, slots_on
+from isopix.studies.executor import in_processes, run_all, slots_on
 from isopix.studies.results import TrialsResult
 from isopix.studies.trial import StudyTrial, run_trial, trial_name
 
@@ -199,20 +197,11 @@ class Study(abc.ABC, Generic[T]):
 S = TypeVar("S", bound=Study[Any])
 
 
-def run_study(
-    kind: type[S],
-    folder: Path,
-    planned: StudyPlan,
-    *,
-    jobs: int | None,
-    device: DeviceLike,
-    slurm: Sequence[str],
-) -> S:
+def run_study(kind: type[S], folder: Path, planned: StudyPlan, *, jobs: int | None, device: DeviceLike) -> S:
     """Run the trials of a plan that are not done, `jobs` at a time. Interrupted if asked to stop."""
     study = kind.from_plan(folder, planned)
-    missing = len(study.missing(planned))
-    submit, size = _executor(study, missing, jobs=jobs, device=device, slurm=slurm)
-    if missing or planned.data is not None:
+    slots = slots_on(device, jobs)
+    if planned.data is not None or study.missing(planned):
         study.require_images()
     with kind.create(folder, planned) as study:
         trials, numbers = study.missing(planned), count(1)
@@ -223,22 +212,10 @@ def run_study(
             announce(f"{trial.name}: {trial.read().text}")
             show(next(numbers))
 
+        submit = in_processes(run_trial, slots, [kind.__module__])
         with stop_requested() as request, track("trials", len(trials)) as show:
-            run_all(trials, submit, size, ended=job_ended, stop=lambda: request.signal is not None)
+            run_all(trials, submit, len(slots), ended=job_ended, stop=lambda: request.signal is not None)
     if request.signal is not None:
         text = f"stopped and saved: {folder}; the same command resumes"
         raise Interrupted(text, kind.result(facts={}, trials=study.results(), warnings=(text,)))
     return study
-
-
-def _executor(
-    study: Study[T], count: int, *, jobs: int | None, device: DeviceLike, slurm: Sequence[str]
-) -> tuple[Submit[T], int]:
-    if not slurm:
-        slots = slots_on(device, jobs)
-        return in_processes(run_trial, slots, [type(study).__module__]), len(slots)
-    given = parse(slurm)
-    for name in ("nodes", "gpus_per_node", "tasks_per_node", "ntasks_per_node"):
-        if given.get(name, 1) not in (0, 1):
-            raise ValueError(f"{name} is {given[name]}; a trial is one process with one GPU: allowed: 1")
-    return in_slurm(run_trial, study.path / "slurm", given), jobs or max(1, count)

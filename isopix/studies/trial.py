@@ -88,12 +88,11 @@ class StudyTrial(abc.ABC):
         self.write(replace(self.read(), status="failed", reason=reason, traceback=traceback))
 
 
-def run_trial(trial: StudyTrial, device: str, threads: int | None) -> None:
+def run_trial(trial: StudyTrial, device: str, threads: int) -> None:
     """Run or resume a trial, and write its result or its failure, unless it is asked to stop."""
     if multiprocessing.parent_process() is not None:
         handle_stop_signals()
-    if threads is not None:
-        torch.set_num_threads(threads)
+    torch.set_num_threads(threads)
     try:
         with exclusive_lock(trial.result.parent, f"trial {trial.name} in", name=f"{trial.name}.lock"):
             trial.measure(select_device(device))

@@ -74,13 +74,12 @@ def _draw(folder: Path, result: DataResult) -> None:
 def _list(folder: Path, survey: "Survey") -> None:
     from isopix.storage.atomic import write_csv
 
-    groups = [(kind, each, survey.kept(each)) for kind, own in survey.duplicates.items() for each in own]
-    rows = (
-        (number, kind, i == kept, image.split, image.name, image.class_name or "")
-        for number, (kind, members, kept) in enumerate(groups)
-        for i, image in ((i, survey.images[i][0]) for i in members)
-    )
-    write_csv(folder / "duplicates.csv", ["group", "kind", "keep", "split", "image", "class"], rows)
+    rows = list[tuple[object, ...]]()
+    for number, members in enumerate(survey.duplicates):
+        group = [survey.images[i][0] for i in members]
+        kept = min(group, key=lambda each: len(each.name))  # copies are of one size
+        rows += [(number, each is kept, each.split, each.name, each.class_name) for each in group]
+    write_csv(folder / "duplicates.csv", ["group", "keep", "split", "image", "class"], rows)
     flags = (
         (each.image.split, each.image.name, each.image.class_name or "", *found)
         for each in survey.flagged

@@ -48,16 +48,14 @@ class ReproduceConfig:
     probe: str | None = None
     """Probe method of a study: adam (the paper's), ridge, lbfgs, sgd or knn. Default: by scale."""
     jobs: Count | None = None
-    """Number of parallel trials of a study. Default: one per CPU core or GPU; all at once with SLURM."""
-    slurm: Words = ()
-    """Run trials of a study as SLURM jobs with submitit parameters, e.g. partition=gpu timeout_min=60."""
+    """Number of parallel trials of a study. Default: one per CPU core or GPU."""
     report_only: bool = False
     """Write the figures and the page of a study from existing results; do not train."""
 
 
 DEFAULT_REPRODUCE = ReproduceConfig()
 OF_TABLES = ("pretrain_data", "pretrained")
-OF_STUDY = ("trials", "seeds", "probe", "jobs", "slurm", "report_only")
+OF_STUDY = ("trials", "seeds", "probe", "jobs", "report_only")
 
 
 @verb()
@@ -136,7 +134,7 @@ def _study(
         planned_trials = [PlannedTrial(each.name, 1, training_flops(each.recipe)) for each in trials]
         return _plan(kind.name, planned_trials, [each.recipe for each in trials], device)
     with with_resume_hint(out, same_command()):
-        study = run_study(kind, out, planned, jobs=config.jobs, device=device, slurm=config.slurm)
+        study = run_study(kind, out, planned, jobs=config.jobs, device=device)
         return study.write_up()
 
 

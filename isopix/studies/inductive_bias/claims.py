@@ -5,7 +5,7 @@ equal in everything else, that are positive if it is true. The best layer or net
 images. Where a study has no network of the paper's depth, its deepest one is used and named.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 import numpy as np
@@ -215,11 +215,9 @@ def evaluate_claims(evidence: StudyEvidence) -> list[ClaimRecord]:
     )
 
 
-def evaluate_trials(
-    done: Sequence[TrialResult], effects: Mapping[str, float]
-) -> dict[Pool, tuple[ClaimRecord, ...]]:
+def evaluate_trials(done: Sequence[TrialResult]) -> dict[Pool, tuple[ClaimRecord, ...]]:
     """Return the results of the ten claims under each pool, from the results of finished trials."""
     groups = np.array(done[0].test_groups) if done and done[0].test_groups else None
     trials = [each.measured() for each in done]
-    evidence = [StudyEvidence(trials, pool, effects, groups) for pool in STUDY_POOLS]
+    evidence = [StudyEvidence(trials, pool, groups) for pool in STUDY_POOLS]
     return {each.pool: tuple(evaluate_claims(each)) for each in evidence}

@@ -43,7 +43,6 @@ def make_contrast(
         unit,
         values=found.values,
         by_kind=found.by_kind,
-        effect=evidence.effects.get(unit, 0.0),
         regime=regime if found.estimate is not None else "",
         counted=counted,
     )

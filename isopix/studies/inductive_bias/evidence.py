@@ -2,7 +2,7 @@
 
 import base64
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any, NamedTuple, TypeVar
 
@@ -69,11 +69,10 @@ UNKNOWN = Mean(None, (), {})
 
 @dataclass
 class StudyEvidence:
-    """The finished trials of a study under one pool; `effects` are what it is planned to detect, by unit."""
+    """The finished trials of a study under one pool."""
 
     trials: Sequence[Trial]
     pool: Pool
-    effects: Mapping[str, float] = field(default_factory=dict)
     groups: Int[np.ndarray, " B"] | None = None
 
     @cached_property

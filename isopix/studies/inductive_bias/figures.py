@@ -1,4 +1,4 @@
-"""The paper's seven figures, and that of the claims, from the trials of a study."""
+"""The paper's seven figures, from the trials of a study."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import mean
@@ -18,7 +18,6 @@ from isopix.core.random import generator
 from isopix.model.positions import Pool
 from isopix.model.stems.pixels import FourierPixelEmbeddingSpec
 from isopix.plots import study, style
-from isopix.plots.biases import ForestRow, Mark, plot_forest
 from isopix.plots.embeddings import plot_level_similarity
 from isopix.plots.images import reconstruction_grid
 from isopix.plots.study import MeanStd, PoolResults, TrialGroup
@@ -26,34 +25,12 @@ from isopix.plots.style import block_order, display_name
 from isopix.probing.results import PIXEL_COMPONENTS, RAW_PIXELS
 from isopix.reporting.section import PageFigure
 from isopix.storage.arrays import Arrays, read_arrays
-from isopix.studies.inductive_bias.results import Architecture, ClaimRecord, Trial
+from isopix.studies.inductive_bias.results import Architecture, Trial
 from isopix.studies.inductive_bias.trial import BiasTrial
 
 SIGMAS = (0.1, 0.3, 1.0, 3.0)
 LAYERS_DEPTH = 6  # largest depth whose layers are shown by encoding (the paper's figure 7)
 LAYERS_BLOCKS = ("mixer", "transformer-1", "transformer-1-nopos")
-AXES = {  # label of the axis of a unit
-    "nats": "Difference of loss (nats per masked sub-pixel)",
-    "points": "Difference of accuracy (percentage points)",
-    "nats per doubling": "Loss reduction (nats per doubling of depth)",
-    "points per doubling": "Accuracy gain (points per doubling of depth)",
-    "points per nat": "Slope of accuracy (points per nat)",
-    "": "Correlation, or difference of correlations (no unit)",
-    "% of range": "Difference of error (% of the range of levels)",
-    "%": "Difference of fractions (percentage points)",
-}
-SHORTER = {  # what the label of the axis says
-    "accuracy of ": "",
-    "distance preservation": "dist. preservation",
-    "transformer-1": "transf.",
-    "negative rank correlation of loss and accuracy": "−rank corr. of loss, accuracy",
-    ", between networks of a block and an encoding": "",
-    "color histogram error": "histogram error",
-    "misplaced fraction": "misplaced",
-    "loss reduction per doubling of depth": "loss",
-    "accuracy gain per doubling of depth": "accuracy",
-    "convolutions": "conv",
-}
 
 
 class Example(NamedTuple):
@@ -79,10 +56,8 @@ def read_examples(done: Sequence[BiasTrial]) -> list[Example]:
     return [Example(spec.architecture[0], spec.architecture[2], read_arrays(spec.example)) for spec in found]
 
 
-def study_figures(
-    trials: Sequence[Trial], examples: Sequence[Example], claims: Mapping[Pool, Sequence[ClaimRecord]]
-) -> Iterator[PageFigure]:
-    """Yield every figure that the trials and examples allow, in the paper's order, then the others."""
+def study_figures(trials: Sequence[Trial], examples: Sequence[Example]) -> Iterator[PageFigure]:
+    """Yield every figure that the trials and examples allow, in the paper's order."""
     shown = _comparable(examples)
     pools = [_results(trials, pool) for pool in trials[0].probes] if trials else []
     if shown:
@@ -96,9 +71,6 @@ def study_figures(
         caption = "Figure 5. Cosine similarity of the learned vectors of each pair of levels of red."
         yield PageFigure("figure-5", caption, plot_level_similarity(named), _similarities(named))
     yield from _layers(pools, trials)
-    if rows := claim_rows(claims):
-        caption = "Contrasts of the claims with 95% intervals, each positive if its claim (letter) is true."
-        yield PageFigure("claims", caption, plot_forest(rows), _row_numbers(rows))
 
 
 def group_trials(trials: Sequence[Trial], pool: Pool, *, untrained: bool = False) -> list[TrialGroup]:
@@ -127,23 +99,6 @@ def mean_std(values: Sequence[float]) -> MeanStd:
     """Return mean and standard deviation (n - 1) of at least one number."""
     std = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
     return MeanStd(float(np.mean(values)), std, len(values))
-
-
-def claim_rows(claims: Mapping[Pool, Sequence[ClaimRecord]]) -> dict[str, list[ForestRow]]:
-    """Return contrasts by the label of their axis; a row has a mark for each pool, or one if they agree."""
-    marks: dict[tuple[str, str, float], dict[str, Mark]] = {}
-    for pool, found in claims.items():
-        for claim in found:
-            for each in claim.contrasts:
-                if each.mean is not None:
-                    key = each.unit, f"{claim.letter}  {_shorten(each.text)}", each.effect
-                    marks.setdefault(key, {})[display_name(pool)] = Mark(each.mean, each.interval)
-    panels: dict[str, list[ForestRow]] = {}
-    for (unit, label, effect), by_pool in marks.items():
-        same = len(by_pool) > 1 and len(set(by_pool.values())) == 1
-        shown = {"both pools": next(iter(by_pool.values()))} if same else by_pool
-        panels.setdefault(AXES.get(unit, unit), []).append(ForestRow(label, shown, effect))
-    return panels
 
 
 def _comparable(examples: Sequence[Example]) -> list[Example]:
@@ -224,16 +179,3 @@ def _numbers(pools: Sequence[PoolResults]) -> dict[str, Any]:
         }
         for each in pools
     }
-
-
-def _row_numbers(panels: Mapping[str, Sequence[ForestRow]]) -> dict[str, Any]:
-    return {
-        axis: {row.label: {name: mark._asdict() for name, mark in row.marks.items()} for row in rows}
-        for axis, rows in panels.items()
-    }
-
-
-def _shorten(text: str) -> str:
-    for words, short in SHORTER.items():
-        text = text.replace(words, short)
-    return text

@@ -1,7 +1,7 @@
 """The result of the study, without PyTorch: claims, and a row for each trial."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from statistics import mean
@@ -24,15 +24,6 @@ POOL_DESCRIPTIONS: dict[Pool, str] = {
     "grid4": "means of 4 × 4 cells, which keep the position of features",
 }
 STUDY_POOLS: tuple[Pool, ...] = tuple(POOL_DESCRIPTIONS)
-BIASES = (  # title, measurement, layer or channel, decimals
-    ("translation", "translation_error", -1, 3),
-    ("permutation", "permutation_error", -1, 3),
-    ("receptive field, positions", "receptive_field_mean", -1, 1),
-    ("95% radius", "receptive_field_radius_95", -1, 1),
-    ("distance preservation", "distance_preservation", 0, 2),
-    ("effective rank", "effective_rank", 0, 1),
-)
-
 
 Verdict = Literal["holds", "does not hold", "not decided", "cannot be judged"]
 
@@ -41,9 +32,8 @@ Verdict = Literal["holds", "does not hold", "not decided", "cannot be judged"]
 class ContrastRecord:
     """A difference in `unit` that is positive if the claim is true; no `mean`: it was not measured.
 
-    `values` are the means of each seed, `by_kind` those of each encoding and depth. `effect` is the
-    difference that a study is planned to detect. `regime` says why the networks cannot show it. A contrast
-    that is not `counted` decides nothing.
+    `values` are the means of each seed, `by_kind` those of each encoding and depth. `regime` says why the
+    networks cannot show it. A contrast that is not `counted` decides nothing.
     """
 
     text: str
@@ -53,7 +43,6 @@ class ContrastRecord:
     verdict: Verdict = "not decided"
     values: tuple[float, ...] = ()
     by_kind: Mapping[str, float] = field(default_factory=dict)
-    effect: float = 1.0
     regime: str = ""
     counted: bool = True
     adjusted_p: float = 1.0
@@ -177,7 +166,7 @@ class StudyResult(TrialsResult):
 
     def tables(self) -> list[Table]:
         claims = [_claims_table(pool, found) for pool, found in self.claims.items()]
-        return [*claims, self._networks(), self._biases(), self.facts_table()]
+        return [*claims, self._networks(), self.facts_table()]
 
     def _networks(self) -> Table:
         caption = (
@@ -186,19 +175,9 @@ class StudyResult(TrialsResult):
         )
         pools = [title for pool in STUDY_POOLS for title in (f"accuracy, {pool}", "untrained")]
         columns = ["network", "loss", *pools, "best layers", "learning rate", "time", "done"]
-        return Table(caption, columns, self._rows(_network_row))
-
-    def _biases(self) -> Table:
-        caption = (
-            "Inductive biases of the last layer, encoding of red, and errors of reconstructed levels in % of "
-            "their range, means over seeds"
-        )
-        columns = ["network", *(title for title, *_ in BIASES), "error", "misplaced"]
-        return Table(caption, columns, [row for row in self._rows(_bias_row) if len(row) > 1])
-
-    def _rows(self, row: Callable[[Sequence[TrialResult]], list[str]]) -> list[list[str]]:
         named = groupby(self.trials.items(), key=lambda item: item[0].partition("-seed-")[0])
-        return [[name, *row([trial for _, trial in same])] for name, same in named]
+        rows = [[name, *_network_row([trial for _, trial in same])] for name, same in named]
+        return Table(caption, columns, rows)
 
 
 def _claims_table(pool: Pool, claims: Sequence[ClaimRecord]) -> Table:
@@ -237,15 +216,6 @@ def _network_row(trials: Sequence[TrialResult]) -> list[str]:
     time = format_duration(mean(each.seconds for each in trials if each.trial))
     losses = mean_and_std([trial.loss for trial in done], ".3f")
     return [losses, *accuracies, ", ".join(layers), ", ".join(rates), time, count]
-
-
-def _bias_row(trials: Sequence[TrialResult]) -> list[str]:
-    measured = [each.metrics["measurements"] for each in trials if each.trial]
-    if not measured:
-        return []
-    cells = [f"{mean(each[name][index] for each in measured):.{n}f}" for _, name, index, n in BIASES]
-    errors = ("mean_absolute", "misplaced_fraction")
-    return [*cells, *(f"{100 * mean(each['color_error'][name] for each in measured):.1f}" for name in errors)]
 
 
 def _signed(value: float) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from isopix.analysis.embeddings import LevelSimilarity, embedding_similarity
-from isopix.analysis.inductive_biases import color_error, measure_inductive_biases
+from isopix.analysis.inductive_biases import color_error
 from isopix.core.config import to_dict
 from isopix.core.random import generator
 from isopix.core.types import Images
@@ -128,12 +128,12 @@ def _measured(trial: BiasTrial, trained: LRTrial, device: torch.device) -> Trial
     )
 
 
-RECONSTRUCTION_IMAGES, BIAS_IMAGES, EXAMPLE_IMAGES = 256, 64, 6
+RECONSTRUCTION_IMAGES, EXAMPLE_IMAGES = 256, 6
 PICTURES = ("original", "pixel_mask", "target", "prediction")
 
 
 def measure(loaded: LoadedRun, images: Images, example: Path | None = None) -> dict[str, Any]:
-    """Return color errors of reconstructions, similarity of levels by channel, and biases by layer.
+    """Return color errors of reconstructions, and similarity of levels by channel.
 
     Pictures are written to the file `example`, if one is given.
     """
@@ -141,7 +141,6 @@ def measure(loaded: LoadedRun, images: Images, example: Path | None = None) -> d
     found = _reconstruct(loaded, images[:RECONSTRUCTION_IMAGES], seed)
     error = color_error(found.target, found.mask, found.prediction)
     encodings = list(map(embedding_similarity, loaded.network.backbone.stem.value_table()))
-    biases = measure_inductive_biases(loaded.network, images[:BIAS_IMAGES], generator(seed, "biases"))
     if example is not None:
         pictures = _reconstruct(loaded, images[:EXAMPLE_IMAGES], seed)
         _write_example(example, pictures, encodings[0])
@@ -154,11 +153,6 @@ def measure(loaded: LoadedRun, images: Images, example: Path | None = None) -> d
         },
         "distance_preservation": [each.distance_preservation for each in encodings],
         "local_similarity": [each.local_similarity for each in encodings],
-        "effective_rank": [each.effective_rank for each in encodings],
-        "translation_error": biases.translation_error,
-        "permutation_error": biases.permutation_error,
-        "receptive_field_mean": [each.mean_distance for each in biases.receptive_field],
-        "receptive_field_radius_95": [each.radius_95 for each in biases.receptive_field],
     }
 
 

@@ -6,9 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from isopix.data import copies
 from isopix.data import load as loading
-from isopix.data.copies import near_duplicates
 from isopix.data.measurement import measurement_of
 from isopix.data.splits import Split
 from tests.unit.data.refusal import refusal
@@ -71,39 +69,3 @@ def test_published_datasets_stay_as_published(tmp_path: Path, monkeypatch: pytes
     data = load(path, holdout=0.0)
     assert members(data.test) == [1, 2, 11]
     assert (data.notes, data.left_out) == ((), {})
-
-
-def pairs_by_definition(thumbnails: np.ndarray) -> set[tuple[int, int]]:
-    """All pairs below both limits, one by one."""
-    points = thumbnails.reshape(len(thumbnails), -1).astype(float)
-    found = set()
-    for i in range(len(points)):
-        for j in range(i):
-            limit = min(8.0, 0.2 * points[i].std(), 0.2 * points[j].std())
-            if np.sqrt(((points[i] - points[j]) ** 2).mean()) <= limit:
-                found.add((j, i))
-    return found
-
-
-@pytest.mark.parametrize("block", [1, 16, 1000])
-def test_near_duplicates_are_those_of_the_definition(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pairs of an image and its noisy, brighter version; blocks of few images, so that groups span them."""
-    monkeypatch.setattr(copies, "BLOCK", block)
-    rng = np.random.default_rng(0)
-    base = rng.integers(0, 256, (100, 8, 8, 3)) * rng.uniform(0.05, 1, (100, 1, 1, 1))
-    noise = rng.normal(0, 1, base.shape) * rng.uniform(0, 10, (100, 1, 1, 1))
-    noise += rng.uniform(-6, 6, (100, 1, 1, 1))
-    thumbnails = np.concatenate([base, base + noise]).clip(0, 255).round().astype(np.uint8)
-    found = near_duplicates(np.arange(200), thumbnails)
-    assert {*found} == pairs_by_definition(thumbnails)
-    assert 20 < len(found) < 95  # some of the noise is above the limits
-
-
-def test_copies_of_a_near_duplicate_are_in_its_group() -> None:
-    image = np.random.default_rng(0).integers(0, 256, (8, 8, 3), dtype=np.uint8)
-    other = image ^ 1
-    far = 255 - image
-    thumbnails = np.stack([image, far, other, image, far])
-    assert near_duplicates(np.array([1, 2, 3, 1, 2]), thumbnails) == [(0, 2, 3)]
-    flat = np.stack([np.full((8, 8, 3), level, np.uint8) for level in (100, 103, 106)])
-    assert near_duplicates(np.arange(3), flat) == near_duplicates(np.arange(0), flat[:0]) == []

@@ -53,18 +53,13 @@ def test_what_was_planted_is_found(folder: Path) -> None:
     assert sum(found.survey.sizes.values()) == 22
     assert found.sizes.width == (20, 42, 90)
     assert found.formats == {"PNG RGB": 20, "JPEG RGB": 2}
-
-    def groups(kind: str) -> list[set[tuple[str, str]]]:
-        first = found.duplicates[kind].first_groups
-        return [{(each.split, Path(each.name).name) for each in group} for group in first]
-
-    assert groups("exact") == [
+    groups = found.duplicates.first_groups
+    assert [{(each.split, Path(each.name).name) for each in group} for group in groups] == [
         {("train", "0.png"), ("test", "copy.png")},
         {("train", "1.png"), ("train", "another.png")},
     ]
-    assert groups("near") == [{("train", "2.png"), ("test", "smaller.jpg")}]
-    assert found.duplicates["exact"].in_earlier_split == {"test": 1}
-    assert found.duplicates["exact"].groups_with_different_labels == 1
+    assert found.duplicates.in_earlier_split == {"test": 1}
+    assert found.duplicates.groups_with_different_labels == 1
     assert {name: len(each) for name, each in found.survey.pictures.items()} == {"cats": 6, "dogs": 8}
 
 

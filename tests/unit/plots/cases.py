@@ -15,20 +15,12 @@ from matplotlib.text import Text
 from PIL import Image
 
 from isopix.plots import style
-from isopix.plots.biases import ForestRow, Mark
 from isopix.plots.curves import ProbePoint
 from isopix.plots.study import MeanStd, PoolResults, TrialGroup
 
 BLOCKS, ENCODINGS, DEPTHS = ("conv", "mixer", "transformer-1"), ("pix2vec", "fourier"), (1, 3)
 BASELINES = {"raw pixels": 0.32, "raw pixels, PCA": 0.31, "chance": 0.1}
 GRID, PATCH_SIZE = (4, 5), 2
-FOREST = {
-    "Loss (nats)": [ForestRow("a  one − other", {"both pools": Mark(0.1, (0.05, 0.15))}, 0.02)],
-    "Accuracy (points)": [
-        ForestRow("b", {"mean pool": Mark(40.0, (30.0, 50.0)), "4 × 4 pool": Mark(-3.0, None)}, 20.0),
-        ForestRow("c  error(transf.) − error(mixer)", {"mean pool": Mark(4.0, (-1.0, 9.0))}, 20.0),
-    ],
-}
 _STEPS = ((0, 2.83, 0.2), (10, 2.5, 0.3), (20, 2.2, 0.35), (30, 2.1, 0.33), (40, 1.9, 0.4), (50, 1.8, 0.45))
 POINTS = [ProbePoint(step, loss, value, value - 0.05, value + 0.05) for step, loss, value in _STEPS]
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.colors import to_hex
 
-from isopix.plots import attention, biases, curves, study, style
+from isopix.plots import attention, curves, study, style
 from tests.unit.plots import cases
 from tests.unit.plots.cases import GRID, check_readable, texts
 from tests.unit.plots.cases import attention as numbers
@@ -30,19 +30,12 @@ def test_no_color_marker_or_dash_has_two_meanings() -> None:
         assert len(set(found)) == len(found)
 
 
-def test_a_forest_shades_effects_too_small_to_matter() -> None:
-    for axes, rows in zip(biases.plot_forest(cases.FOREST).axes, cases.FOREST.values(), strict=True):
-        ends = [each.get_paths()[0].vertices[:, 0] for each in axes.collections]
-        assert [(each.min(), each.max()) for each in ends] == [(-row.effect, row.effect) for row in rows]
-
-
 @pytest.mark.parametrize("seeds", [1, 2])
 def test_text_is_readable_in_print(seeds: int) -> None:
     given = cases.results(seeds)
     check_readable(study.plot_study_loss([given]))
     check_readable(study.plot_study_depth(given))
     check_readable(study.plot_study_layers(given, cases.BLOCKS, 6))
-    check_readable(biases.plot_forest(cases.FOREST))
 
 
 @pytest.mark.parametrize("causal", [False, True])

@@ -54,7 +54,6 @@ CASES: dict[str, Callable[[], Figure]] = {
     "accuracy against loss": lambda: curves.plot_accuracy_vs_loss({"run": cases.POINTS}),
     "classification": lambda: plot_classification(METRICS, ["a", "$b$", "c"]),
     "bars": lambda: curves.plot_accuracy_bars({"x": [curves.Bar("one", 0.5, 0.6)]}),
-    "forest": lambda: biases.plot_forest(cases.FOREST),
     "attention": lambda: plot_attention_maps(cases.attention()),
     "attention distance": lambda: plot_attention_distance(DISTANCES),
     "positions": lambda: embeddings.plot_position_similarity(

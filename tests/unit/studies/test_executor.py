@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from isopix.core.slurm import in_slurm
 from isopix.studies.executor import Slot, in_processes, run_all
 
 SLOTS = [Slot("cpu", 1), Slot("cpu", 1)]
 
 
-def touch_or_die(path: Path, device: str, threads: int | None) -> None:
+def touch_or_die(path: Path, device: str, threads: int) -> None:
     if path.name == "dies":
         os.kill(os.getpid(), signal.SIGKILL)
     if path.name == "exits":
@@ -21,7 +20,7 @@ def touch_or_die(path: Path, device: str, threads: int | None) -> None:
     path.write_text(f"{device} {threads}")
 
 
-def wait(path: Path, device: str, threads: int | None) -> None:
+def wait(path: Path, device: str, threads: int) -> None:
     """Run until asked to stop."""
     path.touch()
     time.sleep(60)
@@ -47,20 +46,3 @@ def test_after_a_stop_nothing_is_started_and_no_end_is_reported(tmp_path: Path) 
     run_all(paths, in_processes(wait, SLOTS), 2, ended=lambda p, reason: pytest.fail(reason), stop=both)
     assert time.monotonic() - began < 50
     assert not paths[2].exists()
-
-
-@pytest.mark.integration
-@pytest.mark.filterwarnings("default")
-def test_submitit_jobs_end_as_processes_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Use submitit's local executor."""
-    pytest.importorskip("submitit")
-    folders = [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(folders))  # where a job finds this file
-    ends: dict[str, str] = {}
-    submit = in_slurm(touch_or_die, tmp_path / "jobs", {"timeout_min": 1}, cluster="local")
-    paths = [tmp_path / name for name in ("a", "dies", "b")]
-    run_all(paths, submit, 2, ended=lambda p, reason: ends.update({p.name: reason}), stop=lambda: False)
-    assert (ends["a"], ends["b"], (tmp_path / "b").read_text()) == ("", "", "auto None")
-    assert ends["dies"].startswith("job ")
-    assert "has not produced any output" in ends["dies"]
-    assert ends["dies"].endswith("_0_log.err")

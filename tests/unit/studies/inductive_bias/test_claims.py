@@ -15,7 +15,6 @@ from isopix.studies.inductive_bias.evidence import StudyEvidence
 from tests.golden.values import check_golden
 from tests.unit.studies.inductive_bias.worlds import (
     CELLS,
-    EFFECTS,
     RANK,
     STEP,
     WORLDS,
@@ -157,5 +156,5 @@ def test_the_pool_decides_which_probes_are_read() -> None:
         replace(each, probes={**each.probes, "grid4": other.probes["mean"]})
         for each, other in zip(made.trials, blocks(-1).trials, strict=True)
     ]
-    verdicts = [evaluate_claims(StudyEvidence(both, pool, EFFECTS))[0].verdict for pool in ("mean", "grid4")]
+    verdicts = [evaluate_claims(StudyEvidence(both, pool))[0].verdict for pool in ("mean", "grid4")]
     assert verdicts == ["holds", "does not hold"]

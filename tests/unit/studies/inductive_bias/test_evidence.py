@@ -13,11 +13,11 @@ from isopix.studies.inductive_bias import contrasts
 from isopix.studies.inductive_bias.contrasts import NOT_ABOVE, accuracy_regime, difference, layer_range, loss
 from isopix.studies.inductive_bias.evidence import StudyEvidence, correct_images, largest_design
 from isopix.studies.inductive_bias.results import ProbedLayers, Trial
-from tests.unit.studies.inductive_bias.worlds import CELLS, EFFECTS, probed, trial, world
+from tests.unit.studies.inductive_bias.worlds import CELLS, probed, trial, world
 
 
 def evidence(trials: Sequence[Trial], groups: np.ndarray | None = None) -> StudyEvidence:
-    return StudyEvidence(trials, "mean", EFFECTS, groups)
+    return StudyEvidence(trials, "mean", groups)
 
 
 @pytest.mark.parametrize(

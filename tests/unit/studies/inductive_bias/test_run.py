@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from isopix.plots import style
-from isopix.plots.biases import ForestRow, Mark
 from isopix.studies.inductive_bias.claims import evaluate_trials
-from isopix.studies.inductive_bias.figures import claim_rows, group_trials
-from isopix.studies.inductive_bias.results import ClaimRecord, ContrastRecord, StudyResult, Trial
+from isopix.studies.inductive_bias.figures import group_trials
+from isopix.studies.inductive_bias.results import StudyResult, Trial
 from isopix.studies.inductive_bias.study import BiasStudy
 from tests.golden.values import check_golden
 from tests.unit.reporting.cases import words
@@ -47,7 +46,7 @@ def test_placements_of_one_digit_are_not_independent_test_images() -> None:
     ignored = [replace(each, test_groups=()) for each in done]
     widths = []
     for trials in (done, ignored):
-        contrast = evaluate_trials(trials, {})["grid4"][0].contrasts[1]
+        contrast = evaluate_trials(trials)["grid4"][0].contrasts[1]
         assert contrast.unit == "points"
         widths.append(contrast.interval[1] - contrast.interval[0])
     assert widths[0] > widths[1]
@@ -64,16 +63,3 @@ def test_groups_are_means_over_the_seeds_of_an_architecture_in_order_of_appearan
     assert mixer.loss == (2.5, pytest.approx(0.5**0.5), 2)
     assert mixer.accuracy.mean == pytest.approx(0.5)
     assert [layer.mean for layer in mixer.layers] == pytest.approx([0.3, 0.5])
-
-
-def test_pools_that_agree_share_a_mark_and_what_is_missing_has_none() -> None:
-    def record(mean: float | None) -> ClaimRecord:
-        shared = ("loss", "nats", 0.1, (0.05, 0.15))
-        rest = ("holds", (), {}, 0.02, "", True, 1.0)
-        contrasts = [ContrastRecord(*shared, *rest), ContrastRecord("accuracy", "points", mean, None, *rest)]
-        return ClaimRecord("a", "One is more.", "figure 1", "holds", tuple(contrasts))
-
-    rows = claim_rows({"mean": [record(4.0)], "grid4": [record(None)]})
-    (loss,), (points,) = rows.values()
-    assert loss == ForestRow("a  loss", {"both pools": Mark(0.1, (0.05, 0.15))}, 0.02)
-    assert points.marks == {"mean pool": Mark(4.0, None)}

@@ -10,9 +10,6 @@ import numpy as np
 import pytest
 import torch
 
-from isopix.analysis.inductive_biases import measure_inductive_biases
-from isopix.core.random import generator
-from isopix.data.load import load_dataset
 from isopix.probing.probe import evaluate_probe
 from isopix.probing.splits import FeatureSplits
 from isopix.runs.load import load_run
@@ -141,7 +138,7 @@ def test_pixels_are_reduced_to_as_many_features_as_each_pool_has(
     assert widths == [192, 3, 3, 3, 48, 48, 48]
 
 
-def test_an_example_has_the_encoding_of_red_and_a_trial_the_biases_of_64_images(make: Make) -> None:
+def test_an_example_has_the_encoding_of_red(make: Make) -> None:
     spec = make("whole", "width=6")
     run_trial(spec, "cpu", 1)
     found = Example("conv", 1, read_arrays(spec.example))
@@ -149,11 +146,6 @@ def test_an_example_has_the_encoding_of_red_and_a_trial_the_biases_of_64_images(
     red = loaded.network.state_dict()["backbone.stem.tables.0.weight"].double()
     red = red / red.norm(dim=1, keepdim=True)
     np.testing.assert_allclose(found.encoding.similarity, red @ red.T, atol=2e-3)
-    images = load_dataset(loaded.recipe.data).test.sample(100).images
-    biases = measure_inductive_biases(loaded.network.eval(), images[:64], generator(0, "biases"))
-    measured = spec.read().metrics["measurements"]
-    assert measured["translation_error"] == biases.translation_error
-    assert measured["permutation_error"] == biases.permutation_error
     assert len(found.pictures("original")) == 6
 
 

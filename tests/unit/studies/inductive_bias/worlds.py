@@ -14,7 +14,6 @@ from isopix.studies.inductive_bias.results import Architecture, ClaimRecord, Poo
 
 BLOCKS = ("conv", "mixer", "transformer-1")
 CELLS = [(block, encoding, depth) for block in BLOCKS for encoding in ENCODINGS for depth in (1, 3, 6)]
-EFFECTS = {"points": 3.0, "points per doubling": 1.5, "nats": 0.1, "": 0.3, "% of range": 2.0, "%": 10.0}
 
 
 def probed(
@@ -70,7 +69,7 @@ class World:
 
     def results(self) -> dict[str, ClaimRecord]:
         """The results of the claims by letter."""
-        found = evaluate_claims(StudyEvidence(self.trials, "mean", EFFECTS))
+        found = evaluate_claims(StudyEvidence(self.trials, "mean"))
         return {each.letter: each for each in found}
 
     def verdicts(self) -> dict[str, str]:
