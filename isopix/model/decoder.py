@@ -1,4 +1,4 @@
-"""The decoder of a masked autoencoder: from visible positions to what the head reads at masked ones."""
+"""Decoders: from the features of the blocks to what the head reads, of masked and of next positions."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
@@ -8,11 +8,11 @@ from torch import nn
 
 from isopix.core.choices import Depth, Size
 from isopix.core.registry import register
-from isopix.core.types import Grid, Mask
+from isopix.core.types import Grid, Mask, Tokens
 from isopix.model.backbone import HeadInput, HiddenState
 from isopix.model.blocks.transformer import BlockSpec, TransformerSpec
 from isopix.model.init import EMBEDDING, Glorot, InitScheme, InitTable
-from isopix.model.masking import DropMasking, MaskingSpec
+from isopix.model.masking import DropMasking, MaskingSpec, PrefixMasking
 from isopix.model.positions import SinCosPositionEmbeddingSpec
 
 
@@ -48,9 +48,69 @@ class DecoderMaskingSpec(MaskingSpec):
         return {"token": EMBEDDING[scheme], "embed": Glorot()}
 
     def _block(self, block: BlockSpec) -> BlockSpec:
-        if not isinstance(block, TransformerSpec):
-            raise ValueError(f"objective.corruption=decoder needs block transformer, not {block.kind}")
-        return replace(block, heads=self.decoder_heads)
+        return replace(_transformer(block, self), heads=self.decoder_heads)
+
+
+@register("prefix", "prefix attention")
+class PrefixMaskingSpec(MaskingSpec):
+    """Nothing is hidden: positions see all before a prefix's end, and beyond it those not after themselves;
+    without a mask, all. MLPs predict from each position alone (AIM, El-Nouby et al. 2024, section 3.2).
+    """
+
+    head_depth: Depth = 12
+    """Number of MLPs, with residuals, between the blocks and the linear head."""
+    head_width: Size = 2048
+    """Embedding dimension of these MLPs."""
+
+    def build(self, width: int) -> PrefixMasking:
+        return PrefixMasking()
+
+    def decoded_width(self, width: int) -> int:
+        return self.head_width
+
+    def build_decoder(self, block: BlockSpec, grid: Grid, width: int) -> "MLPHead":
+        return MLPHead(self, _transformer(block, self), width)
+
+    def decoder_flops(self, block: BlockSpec, grid: Grid, width: int) -> int:
+        mlps = self.head_depth * _transformer(block, self).mlp.flops_per_token(self.head_width)
+        return grid.positions * (2 * width * self.head_width + mlps)
+
+    def init(self, scheme: InitScheme) -> InitTable:
+        return {"embed": Glorot()}
+
+
+def _transformer(block: BlockSpec, corruption: MaskingSpec) -> TransformerSpec:
+    if not isinstance(block, TransformerSpec):
+        raise ValueError(f"objective.corruption={corruption.kind} needs block transformer, not {block.kind}")
+    return block
+
+
+class MLPHead(nn.Module):
+    if TYPE_CHECKING:
+
+        def __call__(self, tokens: HiddenState, mask: Mask) -> HeadInput: ...
+
+    def __init__(self, spec: PrefixMaskingSpec, block: TransformerSpec, width: int):
+        super().__init__()
+        self.embed = nn.Linear(width, spec.head_width)
+        self.layers = nn.ModuleList(ResidualMLP(block, spec.head_width) for _ in range(spec.head_depth))
+        self.norm = block.norm.build(spec.head_width)
+
+    def forward(self, tokens: HiddenState, mask: Mask) -> HeadInput:
+        """Return what the head reads at every position."""
+        tokens = self.embed(tokens)
+        for layer in self.layers:
+            tokens = layer(tokens)
+        return self.norm(tokens)
+
+
+class ResidualMLP(nn.Module):
+    def __init__(self, block: TransformerSpec, width: int):
+        super().__init__()
+        self.norm, self.mlp = block.norm.build(width), block.mlp.build(width)
+
+    def forward(self, tokens: Tokens) -> Tokens:
+        return tokens + self.mlp(self.norm(tokens))
 
 
 class Decoder(nn.Module):

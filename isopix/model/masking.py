@@ -94,16 +94,6 @@ class MaskTokenMaskingSpec(MaskingSpec):
         return {"token": EMBEDDING[scheme]}
 
 
-@register("prefix", "prefix attention")
-class PrefixMaskingSpec(MaskingSpec):
-    """Nothing is hidden: positions see all before a prefix's end, and beyond it those not after themselves
-    (AIM, El-Nouby et al. 2024, section 3.2); without a mask, all.
-    """
-
-    def build(self, width: int) -> "PrefixMasking":
-        return PrefixMasking()
-
-
 @register("drop", "tokens dropped")
 class DropMaskingSpec(MaskingSpec):
     """Masked positions are dropped before the stem (PatchFormer section 2.1), and decoded from the pooled

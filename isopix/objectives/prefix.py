@@ -7,7 +7,7 @@ import torch
 from isopix.codecs.base import Codec
 from isopix.core.registry import register
 from isopix.core.types import Grid, Images
-from isopix.model.masking import PrefixMaskingSpec
+from isopix.model.decoder import PrefixMaskingSpec
 from isopix.objectives.base import ObjectiveSpec, TrainingBatch
 
 
@@ -20,9 +20,8 @@ class Prefix(ObjectiveSpec):
 
     predicts_next: ClassVar[bool] = True
 
-    @property
-    def corruption(self) -> PrefixMaskingSpec:
-        return PrefixMaskingSpec()
+    corruption: PrefixMaskingSpec = PrefixMaskingSpec()
+    """What a position sees, and the head's MLPs."""
 
     def check_grid(self, grid: Grid) -> None:
         if grid.positions < 2:

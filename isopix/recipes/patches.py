@@ -1,8 +1,9 @@
-"""Masked and next-patch regression: the methods that pixel prediction is compared with, at CIFAR's size.
+"""Masked, next-patch and denoising regression: methods to compare pixel prediction with, at CIFAR's size.
 
 Command:  isopix pretrain patches.mae --data cifar10 --out runs/mae
           isopix pretrain patches.simmim --data cifar10 --out runs/simmim
           isopix pretrain patches.aim --data cifar10 --out runs/aim
+          isopix pretrain patches.denoising --data cifar10 --out runs/denoising
 
 A Vision Transformer of 4 blocks of width 128 on 8 x 8 patches of 4 x 4 pixels, with AdamW, the papers' betas
 and weight decay. Each objective has its paper's masks and targets; sizes, steps and learning rate are ours.
@@ -11,7 +12,7 @@ and weight decay. Each objective has its paper's masks and targets; sizes, steps
 from isopix.codecs.patches import FullPatchSpec
 from isopix.data.dataset import DataConfig
 from isopix.model.blocks.transformer import TransformerSpec
-from isopix.model.decoder import DecoderMaskingSpec
+from isopix.model.decoder import DecoderMaskingSpec, PrefixMaskingSpec
 from isopix.model.heads import RegressionHeadSpec
 from isopix.model.masking import MaskTokenMaskingSpec
 from isopix.model.mlp import LayerNormSpec, TwoLayerMLPSpec
@@ -19,6 +20,7 @@ from isopix.model.positions import SinCosPositionEmbeddingSpec
 from isopix.model.spec import ModelSpec
 from isopix.model.stems.patches import PatchEmbedSpec
 from isopix.objectives.base import ObjectiveSpec
+from isopix.objectives.denoising import Denoising
 from isopix.objectives.masks import BlockMask
 from isopix.objectives.objectives import Masked
 from isopix.objectives.prefix import Prefix
@@ -43,8 +45,16 @@ def simmim() -> Recipe:
 
 
 def aim() -> Recipe:
-    """AIM (El-Nouby et al. 2024): the next patch after a random prefix, error of normalized patches."""
-    return _patches("aim", Prefix(), NORMALIZED)
+    """AIM (El-Nouby et al. 2024): the next patch after a random prefix, by two MLPs of width 128 behind the
+    blocks; squared error of normalized patches.
+    """
+    head = PrefixMaskingSpec(head_depth=2, head_width=128)
+    return _patches("aim", Prefix(corruption=head), NORMALIZED)
+
+
+def denoising() -> Recipe:
+    """Denoising (Vincent et al. 2010): all patches from those with Gaussian noise, squared error."""
+    return _patches("denoising", Denoising(), RegressionHeadSpec())
 
 
 def _patches(name: str, objective: ObjectiveSpec, head: RegressionHeadSpec) -> Recipe:
@@ -76,4 +86,4 @@ def _patches(name: str, objective: ObjectiveSpec, head: RegressionHeadSpec) -> R
     )
 
 
-PAPERS["patches"] = (mae, simmim, aim)
+PAPERS["patches"] = (mae, simmim, aim, denoising)

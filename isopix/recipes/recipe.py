@@ -17,7 +17,7 @@ from isopix.finetuning.classifier import FineTuneConfig
 from isopix.model.network import Network, parameters_on_meta, unsaved_tensors
 from isopix.model.positions import Pool, default_pool
 from isopix.model.spec import ModelSpec
-from isopix.objectives import prefix  # noqa: F401  registers its kind
+from isopix.objectives import denoising, prefix  # noqa: F401  registers their kinds
 from isopix.objectives.base import ObjectiveSpec
 from isopix.objectives.objectives import Autoregressive
 from isopix.probing import evaluators  # noqa: F401  registers them

@@ -1,12 +1,12 @@
-"""Losses of masked and next-patch regression against other code: transformers' ViTMAE and masked ViT, and
-PyTorch's encoder layers for prefix attention.
+"""Losses of masked, denoising and next-patch regression against other code: transformers' ViTMAE and masked
+ViT, and PyTorch's encoder layers for prefix attention.
 """
 
 from pathlib import Path
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from isopix.codecs.patches import FullPatchSpec
 from isopix.core.random import generator
@@ -15,7 +15,8 @@ from isopix.model.decoder import DecoderMaskingSpec
 from isopix.model.heads import RegressionHeadSpec
 from isopix.model.masking import MaskingSpec, MaskTokenMaskingSpec
 from isopix.model.network import Network
-from isopix.objectives.base import PretrainModel, TrainingBatch
+from isopix.objectives.base import ObjectiveSpec, PretrainModel, TrainingBatch
+from isopix.objectives.denoising import Denoising
 from isopix.objectives.masks import BlockMask
 from isopix.objectives.objectives import Masked
 from isopix.recipes import registry
@@ -29,10 +30,13 @@ pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptio
 PLAIN = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3}  # pixels in [-1, 1], as our targets
 
 
-def with_encoder(folder: Path, corruption: MaskingSpec, head: RegressionHeadSpec) -> tuple[Recipe, Network]:
+def masked(corruption: MaskingSpec) -> Masked:
+    return Masked(mask=BlockMask(ratio=0.75, side=1), corruption=corruption)
+
+
+def with_encoder(folder: Path, objective: ObjectiveSpec, head: RegressionHeadSpec) -> tuple[Recipe, Network]:
     """A network with their encoder, and a decoder of random weights."""
     imported = read_huggingface_vit(folder)
-    objective = Masked(mask=BlockMask(ratio=0.75, side=1), corruption=corruption)
     codec = FullPatchSpec(patch_size=8)
     recipe = imported.recipe.updated(objective=objective, codec=codec, head=head, depth=3)
     network = recipe.build(codec.build(recipe.grid))
@@ -61,7 +65,7 @@ def test_the_loss_of_a_masked_autoencoder(tmp_path: Path) -> None:
     nn.init.zeros_(theirs.decoder.decoder_pred.bias)  # which our head does not have
     folder = saved(theirs, tmp_path / "theirs", **PLAIN)
     spec = DecoderMaskingSpec(decoder_depth=2, decoder_width=16, decoder_heads=2)
-    recipe, network = with_encoder(folder, spec, RegressionHeadSpec(normalize=True))
+    recipe, network = with_encoder(folder, masked(spec), RegressionHeadSpec(normalize=True))
     own, other = network.backbone.decoder, theirs.decoder
     copy(own, other, {"embed": "decoder_embed", "norm": "decoder_norm"})
     own.token.data = other.mask_token.data[0, 0]
@@ -86,24 +90,55 @@ def test_the_loss_of_a_masked_autoencoder(tmp_path: Path) -> None:
     assert 2 * loss(recipe, network, batch) == pytest.approx(output.loss.item(), rel=1e-5)
 
 
-def test_the_loss_of_simmim(tmp_path: Path) -> None:
+def masked_vit() -> nn.Module:
     config = transformers.ViTConfig(**SIZES, encoder_stride=8)
     theirs = randomized(transformers.ViTForMaskedImageModeling(config))
     nn.init.zeros_(theirs.decoder[0].bias)
-    folder = saved(theirs, tmp_path / "theirs", **PLAIN)
-    recipe, network = with_encoder(folder, MaskTokenMaskingSpec(), RegressionHeadSpec(error="absolute"))
-    network.backbone.masking.token.data = theirs.vit.embeddings.mask_token.data[0, 0]
+    return theirs
+
+
+def copy_head(network: Network, theirs: nn.Module) -> None:
     # Their decoder shuffles channels (c p q) to pixels; ours are (p q c).
     kernel = theirs.decoder[0].weight.data[..., 0, 0].view(3, 8, 8, -1)
     network.head.project.weight.data = kernel.permute(1, 2, 0, 3).reshape(192, -1)
+
+
+def test_the_loss_of_simmim(tmp_path: Path) -> None:
+    theirs = masked_vit()
+    folder = saved(theirs, tmp_path / "theirs", **PLAIN)
+    objective = masked(MaskTokenMaskingSpec())
+    recipe, network = with_encoder(folder, objective, RegressionHeadSpec(error="absolute"))
+    network.backbone.masking.token.data = theirs.vit.embeddings.mask_token.data[0, 0]
+    copy_head(network, theirs)
     batch = PretrainModel(network, recipe.objective).make_batch(images(), generator(0, "test"))
     with torch.no_grad():
         output = theirs(pixel_values=pixel_values(folder, images()), bool_masked_pos=batch.mask[..., 0])
     assert loss(recipe, network, batch) == pytest.approx(output.loss.item(), rel=1e-5)
 
 
+def test_the_loss_of_denoising(tmp_path: Path) -> None:
+    theirs = masked_vit()
+    folder = saved(theirs, tmp_path / "theirs", **PLAIN)
+    recipe, network = with_encoder(folder, Denoising(), RegressionHeadSpec())
+    copy_head(network, theirs)
+    drawn = recipe.objective.make_batch(images(), network.codec, generator(0, "test"))
+    batch = PretrainModel(network, recipe.objective).make_batch(images(), generator(0, "test"))
+    with torch.no_grad():
+        output = theirs(pixel_values=pixel_values(folder, drawn.inputs))
+    error = output.reconstruction - (images() / 127.5 - 1)
+    assert 2 * loss(recipe, network, batch) == pytest.approx(error.square().mean().item(), rel=1e-5)
+
+
+def residual_mlp(norm: nn.Module, mlp: nn.Module, tokens: Tensor) -> Tensor:
+    layers = nn.Sequential(nn.LayerNorm(24, 1e-6), nn.Linear(24, 96), nn.GELU(), nn.Linear(96, 24))
+    for layer, own in zip((layers[0], layers[1], layers[3]), (norm, mlp.up, mlp.down), strict=True):
+        layer.load_state_dict(own.state_dict())
+    return tokens + layers(tokens)
+
+
 def test_the_loss_of_next_patches_after_a_prefix() -> None:
-    recipe = registry.resolve("patches.aim", settings=("depth=2", "width=16", "size=16")).recipe
+    head = ("objective.corruption.head_depth=2", "objective.corruption.head_width=24")
+    recipe = registry.resolve("patches.aim", settings=("depth=2", "width=16", "size=16", *head)).recipe
     network = recipe.build(recipe.model.codec.build(recipe.grid)).eval()
     randomized(network)
     batch = PretrainModel(network, recipe.objective).make_batch(images()[..., :16, :16], generator(0, "test"))
@@ -123,7 +158,11 @@ def test_the_loss_of_next_patches_after_a_prefix() -> None:
                 names = {"self_attn.out_proj": "attention.out", "linear1": "mlp.up", "linear2": "mlp.down"}
                 copy(layer, block, {**names, "norm1": "norm1", "norm2": "norm2"})
                 tokens = layer(tokens, src_mask=blocked)
-            predicted = nn.functional.linear(backbone.norm(tokens), network.head.project.weight)[0]
+            mlps = backbone.decoder
+            tokens = nn.functional.linear(backbone.norm(tokens), mlps.embed.weight, mlps.embed.bias)
+            for layer in mlps.layers:
+                tokens = residual_mlp(layer.norm, layer.mlp, tokens)
+            predicted = nn.functional.linear(mlps.norm(tokens), network.head.project.weight)[0]
         patches = images()[image, :, :16, :16].float().unfold(1, 4, 4).unfold(2, 4, 4)  # [3 4 4 p q]
         patches = patches.permute(1, 2, 3, 4, 0).reshape(16, 48) / 127.5 - 1
         targets = (patches - patches.mean(1, keepdim=True)) / (patches.var(1, keepdim=True) + 1e-6).sqrt()

@@ -22,7 +22,7 @@ from isopix.data.dataset import DataConfig
 from isopix.model.blocks.axial import AxialSpec
 from isopix.model.blocks.mixer import MixerSpec
 from isopix.model.blocks.transformer import BlockSpec, TransformerSpec
-from isopix.model.decoder import DecoderMaskingSpec
+from isopix.model.decoder import DecoderMaskingSpec, PrefixMaskingSpec
 from isopix.model.heads import HeadSpec, NoHeadSpec, UpsamplingHeadSpec
 from isopix.model.masking import DropMaskingSpec, MaskTokenMaskingSpec, ZeroMaskingSpec
 from isopix.model.mlp import LayerNormSpec, MLPSpec, RMSNormSpec, TwoLayerMLPSpec
@@ -60,6 +60,7 @@ VARIANTS: dict[type[Part], list[Part]] = {
     TransformerSpec: [TINY_TRANSFORMER],
     AxialSpec: [AxialSpec(heads=2)],
     MixerSpec: [MixerSpec(), MixerSpec(units=9, mlp=TINY_MLP, norm=RMSNormSpec())],
+    Prefix: [Prefix(corruption=PrefixMaskingSpec(head_depth=1, head_width=8))],
     UpsamplingHeadSpec: [UpsamplingHeadSpec(channels=8), UpsamplingHeadSpec(channels=8, norm=False)],
 }
 
@@ -86,7 +87,7 @@ def pixel_choices() -> dict[str, list[Any]]:
             Autoregressive(),
             Masked(mask=PerChannelMask(ratio=0.3)),
             Masked(mask=THIRD),
-            *others(ObjectiveSpec, Autoregressive, Masked, NoObjective),
+            *variants(ObjectiveSpec, Autoregressive, Masked, NoObjective),
         ],
         "block": [*variants(BlockSpec, AxialSpec), NORMED, *mlps],
         "stem": variants(pixels.StemSpec, PatchStemSpec),
@@ -107,7 +108,7 @@ def patch_choices() -> dict[str, list[Any]]:
             Masked(mask=HALF, corruption=DropMaskingSpec(norm_positions=False), deterministic_mask=True),
             Masked(mask=HALF, corruption=MaskTokenMaskingSpec(), causal=True),
             Masked(mask=HALF, corruption=DECODER),
-            *others(ObjectiveSpec, Autoregressive, Masked, NoObjective),
+            *variants(ObjectiveSpec, Autoregressive, Masked, NoObjective),
         ],
         "block": variants(BlockSpec, MixerSpec),
         "stem": variants(pixels.StemSpec, pixels.PixelStemSpec, pixels.ColorEmbeddingSpec),

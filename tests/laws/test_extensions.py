@@ -25,7 +25,7 @@ def extensions() -> list[Recipe]:
     center = registry.kinds("mask")["center"]()
     assert isinstance(center, MaskSpec)
     objectives = [Autoregressive(), Masked(mask=cases.THIRD), Masked(mask=center)]
-    objectives += [registry.kinds("objective")["denoising"]()]
+    objectives += [registry.kinds("objective")["colorization"]()]
     return [
         cases.LAW.updated(objective=objective, **changes)
         for objective in objectives

@@ -14,6 +14,7 @@ from isopix.codecs.palette_spec import PaletteSpec
 from isopix.core import registry
 from isopix.core.config import config, to_dict
 from isopix.core.overrides import override, parse, resolve_setting
+from isopix.objectives.prefix import Prefix
 from isopix.probing import evaluators
 from isopix.probing.evaluators import KNNAccuracy
 from isopix.probing.methods import KnnProbe, RidgeProbe
@@ -50,6 +51,8 @@ data.augment=inception_crop: min_area=0.5 max_ratio=2 flip=1.0
 data.augment=rand_augment: base=pad_crop_flip operations=4 magnitude=1 deviation=5 erase=1.0
 objective=masked: mask=block corruption=mask_token random_rate=0.5 keep_rate=0.5 deterministic_mask=true
 objective=masked: label_smoothing=0.1 causal=true
+objective.corruption=prefix objective=prefix corruption.head_width=8: head_depth=1 head_width=16
+objective=denoising: max_noise=0.1
 objective.mask=bernoulli objective=masked: ratio=0.3
 objective.mask=per_channel objective=masked codec=bytes stem=linear_pixel_embedding: ratio=0.3
 objective.mask=block objective=masked: ratio=0.3 side=1 exact_count=5
@@ -98,8 +101,14 @@ OTHERS = [
     for given, values in (line.split(": ") for line in lines.strip().splitlines())
     for value in values.split()
 ]
-# A file, of which unit tests are; and what `Run` evaluates by, as `train.evaluate_images` says.
-NOT_COMPARED = {(PaletteSpec, "palette_file"), (HeldOutLoss, "every"), (HeldOutLoss, "num_images")}
+# A file, of which unit tests are; what `Run` evaluates by, as `train.evaluate_images` says; and what has one
+# kind.
+NOT_COMPARED = {
+    (PaletteSpec, "palette_file"),
+    (HeldOutLoss, "every"),
+    (HeldOutLoss, "num_images"),
+    (Prefix, "corruption"),
+}
 
 
 @config

@@ -16,7 +16,7 @@ CASES: dict[str, tuple[str, list[str], str, str]] = {
     "decay_block.py": ("igpt.digits", ["block=decay"], "exponential decay", "sample"),
     "gated_mlp.py": ("igpt.digits", ["model.block.mlp.kind=gated"], "SwiGLU 4x", "sample"),
     "gray_codec.py": ("igpt.digits", ["codec=gray4"], "4-bit grayscale", "sample"),
-    "denoising.py": ("igpt.digits", ["objective=denoising"], "denoising, std 64", ""),
+    "colorization.py": ("igpt.digits", ["objective=colorization"], "colorization", ""),
     "conv_stem.py": ("igpt.digits_bert", ["stem=two_convs"], "two convolutions per patch", "reconstruct"),
     "center_mask.py": ("igpt.digits_bert", ["objective.mask=center"], "the central 50", "reconstruct"),
     "accuracy_evaluator.py": (

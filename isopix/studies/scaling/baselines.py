@@ -1,4 +1,4 @@
-"""Other methods at equal data and FLOPs: masked and next-patch regression, filters of patches, and HOG."""
+"""Other methods at equal data and FLOPs: masked, next-patch and denoising regression, filters, and HOG."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ from isopix.data.load import load_dataset
 from isopix.plots.scaling import plot_methods
 from isopix.probing.baselines import PixelFeatures
 from isopix.probing.features import FeatureSource
-from isopix.probing.patch_features import FilterKind, HogFeatures, PatchFeatures, fitting_flops
+from isopix.probing.patch_features import HogFeatures, PatchFeatures, fitting_flops
 from isopix.probing.probe import ProbeMethod
 from isopix.reporting.section import PageFigure, write_page
 from isopix.studies.scaling.results import BaselinesResult, NetworkOutcome
@@ -28,6 +28,7 @@ RECIPES: Mapping[str, tuple[str, ...]] = {
     "patches.mae": (),
     "patches.simmim": (),
     "patches.aim": (),
+    "patches.denoising": (),
 }
 BUDGETS = {"tiny": (1e12, 4e12), "small": (4e12, 1.6e13, 6.4e13)}
 FLOPS = {"k-means": fitting_flops(NUM_FILTERS)}  # of features without a network; none for all others
@@ -98,7 +99,3 @@ class BaselinesStudy(Study[StudyTrial]):
 def _networks(scale: str) -> dict[str, NetworkCell]:
     cells = [NetworkCell(*each) for each in product(RECIPES, BUDGETS[scale])]
     return {str(each): each for each in cells}
-
-
-def _filters(kind: FilterKind, data: ImageDataset, seed: int) -> PatchFeatures:
-    return PatchFeatures.fit(kind, data.train.images, NUM_FILTERS, seed=seed)
