@@ -43,7 +43,7 @@ PAGES = [
 ]
 # Packages that only some users need, or that take long to load; they may be imported where they are used.
 HEAVY = {"transformers", "huggingface_hub", "datasets", "tensorboard", "submitit", "sklearn", "matplotlib"}
-HEAVY |= {"wandb", "trackio", "pillow_heif", "umap", "faiss", "onnxruntime", "onnxscript", "skimage"}
+HEAVY |= {"wandb", "pillow_heif", "umap", "faiss", "onnxruntime", "onnxscript", "skimage"}
 HEAVY |= {"gradio", "gradio_page", "studio"}  # and the modules of the page, which import it
 HEAVY |= {"distributed", "sharded"}  # PyTorch's engines for many devices, and the module that uses them
 HEAVY |= {"device"}  # of `core`, for the launcher, whose help needs no torch

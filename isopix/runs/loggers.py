@@ -1,28 +1,25 @@
-"""Loggers: destinations of a run's metrics besides its log: TensorBoard, Weights & Biases, trackio."""
+"""Loggers: destinations of a run's metrics besides its log: TensorBoard, Weights & Biases."""
 
-import json
 import os
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager
 from importlib import import_module
-from pathlib import Path
 
 from isopix.runs.state import read_environment
-from isopix.storage.atomic import read_json, temporary_path
+from isopix.storage.atomic import read_json
 from isopix.storage.run_folder import RunFolder
 from isopix.train.trainer import Record
 
 Metrics = Mapping[str, int | float]
 Opened = tuple[Callable[[int, Metrics], None], Callable[[], None]]  # logs metrics of a step; closes
 
-PROJECT = "isopix"  # of Weights & Biases, unless WANDB_PROJECT names another, and of trackio
+PROJECT = "isopix"  # of Weights & Biases, unless WANDB_PROJECT names another
 
 
 def _tensorboard(folder: RunFolder, run_id: str) -> Opened:
     from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415 - an extra
 
-    writer = SummaryWriter(str(folder.path / "tensorboard"))
+    writer = SummaryWriter(str(folder.path / "tensorboard"), purge_step=0)  # hides what is logged again
 
     def log(step: int, metrics: Metrics) -> None:
         for name, value in metrics.items():
@@ -46,32 +43,14 @@ def _wandb(folder: RunFolder, run_id: str) -> Opened:
     )
 
     def log(step: int, metrics: Metrics) -> None:
-        run.log(dict(metrics), step=max(step, run.step))  # it ignores what is before its own step
+        if step >= run.step:  # a run that goes on has what is before
+            run.log(dict(metrics), step=step)
 
     return log, run.finish
 
 
-def _trackio(folder: RunFolder, run_id: str) -> Opened:
-    import trackio  # noqa: PLC0415 - an extra
-
-    with redirect_stdout(sys.stderr):  # it prints, also where only JSON may be printed
-        run = trackio.init(
-            project=PROJECT,
-            name=f"{folder.path.name}-{run_id}",  # trackio continues a run by its name
-            config=read_json(folder.recipe),
-            resume="allow",
-            embed=False,
-        )
-
-    def close() -> None:
-        with redirect_stdout(sys.stderr):
-            trackio.finish()  # that of the run is called again, and prints, when the process ends
-
-    return lambda step, metrics: run.log(dict(metrics), step=step), close
-
-
-OPEN = {"tensorboard": _tensorboard, "wandb": _wandb, "trackio": _trackio}
-PACKAGES = {"tensorboard": "torch.utils.tensorboard", "wandb": "wandb", "trackio": "trackio"}
+OPEN = {"tensorboard": _tensorboard, "wandb": _wandb}
+PACKAGES = {"tensorboard": "torch.utils.tensorboard", "wandb": "wandb"}
 
 
 def check_loggers(names: Sequence[str]) -> None:
@@ -91,77 +70,53 @@ def check_loggers(names: Sequence[str]) -> None:
 
 def metrics_of(record: Record) -> dict[str, int | float]:
     """Return the numbers of a record as `<kind>/<name>`, or `<kind>/<split>/<name>`."""
+    series = "/".join(record[key] for key in ("kind", "split", "held_out") if key in record)
     return {
-        f"{_series(record)}/{name}": value
+        f"{series}/{name}": value
         for name, value in record.items()
         if name not in ("step", "last_step") and isinstance(value, int | float)
     }
 
 
 class RunLogger:
-    """A run in one logger. A failing logger is switched off, and `record` is called with a note of it.
-
-    The last step of each kind of record is kept in a file, so that a resumed run repeats and loses none.
-    """
+    """A run in one logger. A failing logger is switched off, and `record` is called with a note of it."""
 
     def __init__(self, name: str, folder: RunFolder, record: Callable[[Record], None]):
         self.name, self.folder, self._record = name, folder, record
         self._log: Callable[[int, Metrics], None] | None = None
         self._close: Callable[[], None] = lambda: None
-        self._failed = False
-        self._last = dict[str, int]()  # the step that was logged last, by series
-        self._known = dict[str, int]()  # before a kill or a rollback
+        self._failed, self._step = False, 0
 
     def write(self, record: Record, all_records: Callable[[], Sequence[Record]]) -> None:
         """Log a record, but all of them to a logger that opens now, as the run has its name."""
         if self._failed or self.folder.target is not None:
             return
-        with self._switched_off_by_errors(_last_step(record)):
+        self._step = _last_step(record)
+        with self._switched_off_by_errors():
             records: Sequence[Record] = [record]
             if self._log is None:
-                self._last = read_json(self._file) if self._file.exists() else {}
-                self.rewind()
                 run_id = str(read_environment(self.folder).run_id)
                 self._log, self._close = OPEN[self.name](self.folder, run_id)
                 records = all_records()
             for each in records:
-                self._write(each, self._log)
-
-    def rewind(self) -> None:
-        """Leave out steps again that were logged."""
-        self._known = dict(self._last)
+                if metrics := metrics_of(each):
+                    self._log(_last_step(each), metrics)
 
     def close(self) -> None:
-        with self._switched_off_by_errors(max(self._last.values(), default=0)):
+        """Close the logger; the next record opens it again."""
+        with self._switched_off_by_errors():
             self._close()
-
-    @property
-    def _file(self) -> Path:
-        return self.folder.path / "loggers" / f"{self.name}.json"
-
-    def _write(self, record: Record, log: Callable[[int, Metrics], None]) -> None:
-        step, metrics, series = _last_step(record), metrics_of(record), _series(record)
-        if metrics and step > self._known.get(series, -1):
-            self._last[series] = step
-            self._file.parent.mkdir(exist_ok=True)
-            temporary = temporary_path(self._file)
-            temporary.write_text(json.dumps(self._last))
-            temporary.replace(self._file)  # before: a kill between the two loses a point and repeats none
-            log(step, metrics)
+        self._log, self._close = None, lambda: None
 
     @contextmanager
-    def _switched_off_by_errors(self, step: int) -> Iterator[None]:
+    def _switched_off_by_errors(self) -> Iterator[None]:
         try:
             yield
         except Exception as error:  # a foreign library may raise anything
             self._failed = True
             reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
             text = f"logger '{self.name}' is switched off: {reason}"
-            self._record({"kind": "note", "step": step, "text": text})
-
-
-def _series(record: Record) -> str:
-    return "/".join(record[key] for key in ("kind", "split", "held_out") if key in record)
+            self._record({"kind": "note", "step": self._step, "text": text})
 
 
 def _last_step(record: Record) -> int:

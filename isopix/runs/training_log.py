@@ -84,7 +84,7 @@ class TrainingLog(RunLog):
         """Delete what was written of later steps, here and in the history of probes."""
         self.truncate_after(step)
         for each in self._loggers:
-            each.rewind()
+            each.close()
         for path in self.folder.history.glob("step-*.json"):
             if int(path.stem.removeprefix("step-")) > step:
                 path.unlink()

@@ -66,7 +66,7 @@ RunSeed = Annotated[
     int | None,
     "Random seed of weights and batches (data.seed: of splits). Default: the seed of the recipe or run.",
 ]
-Logger = Annotated[tuple[str, ...], "Also log metrics to tensorboard, wandb or trackio; repeatable."]
+Logger = Annotated[tuple[str, ...], "Also log metrics to tensorboard or wandb; repeatable."]
 Out = Annotated[Path, "Run folder: new, empty, or created by the same command, which then resumes the run."]
 DataSettings = Annotated[str, "Settings of the data, such as splits=none or white=4095."]
 Settings = Annotated[str, "Settings to override, as name=value."]

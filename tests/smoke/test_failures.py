@@ -39,7 +39,7 @@ def test_a_second_ctrl_c_prints_the_resume_command(isopix: Run, monkeypatch: pyt
     message = "interrupted; last checkpoint: {}/checkpoints/step-00000025; resume with: isopix {}"
     monkeypatch.setattr("isopix.runs.resume.check_loggers", lambda names: None)  # which are not installed
     files = [str((EXAMPLES / name).resolve()) for name in ("gated_mlp.py", "gray_codec.py")]
-    words = ["--logger", "wandb", "--logger", "trackio"]
+    words = ["--logger", "wandb", "--logger", "tensorboard"]
     plugins = ["--plugin", files[0], "--plugin", files[1]]
     answer = isopix("pretrain", "igpt.digits", "--out", "my run", *plugins, *words)
     refused(answer, message.format("my run", shlex.join(["resume", "my run", *words])), code=130)
