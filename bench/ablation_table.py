@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from cells import read, table, threads
+from cells import read, table
 from recorded_runs import crossing, of_row
 
 from isopix.core.stats import mean_half_width
@@ -99,7 +99,7 @@ def note(found: dict[str, Any]) -> str:
         f"mean ± std over {seeds(found)}, and 95% intervals of paired differences from the row's end",
         f"learning rates {', '.join(rates)}, of five each",
         f"probe of {images['train']:,} training and {images['test']:,} test images, layer by validation",
-        f"training on {threads(found)} of {found['device']}, isopix {found['isopix']}",
+        f"training on {found['device']}, isopix {found['isopix']}",
         f"inside its run, modern {part} faithful's last validation loss, {loss:.3f}",
     )
     return "; ".join(facts)
