@@ -66,6 +66,7 @@ class Study(abc.ABC, Generic[T]):
     name: ClassVar[str]
     file: ClassVar[str] = "study.json"
     seeds: ClassVar[Mapping[str, int]]  # by scale
+    jobs: ClassVar[int | None] = None  # at a time, where times are compared
     result: ClassVar[type[TrialsResult]]
 
     def __init__(self, path: Path, planned: StudyPlan):
@@ -200,7 +201,7 @@ S = TypeVar("S", bound=Study[Any])
 def run_study(kind: type[S], folder: Path, planned: StudyPlan, *, jobs: int | None, device: DeviceLike) -> S:
     """Run the trials of a plan that are not done, `jobs` at a time. Interrupted if asked to stop."""
     study = kind.from_plan(folder, planned)
-    slots = slots_on(device, jobs)
+    slots = slots_on(device, kind.jobs or jobs)
     if planned.data is not None or study.missing(planned):
         study.require_images()
     with kind.create(folder, planned) as study:

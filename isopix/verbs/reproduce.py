@@ -11,7 +11,7 @@ from isopix.core.config import changed, config
 from isopix.core.verb import VERBS, Flat, verb
 from isopix.studies.inductive_bias.results import StudyResult
 from isopix.studies.results import PlannedTrial, ReproductionPlan, ReproductionResult
-from isopix.studies.scaling.results import BaselinesResult, ScalingResult
+from isopix.studies.scaling.results import BaselinesResult, ScalingResult, SpeedResult
 from isopix.verbs.options import DeviceLike, Settings
 from isopix.verbs.pretrain import same_command
 
@@ -48,7 +48,7 @@ class ReproduceConfig:
     probe: str | None = None
     """Probe method of a study: adam (the paper's), ridge, lbfgs, sgd or knn. Default: by scale."""
     jobs: Count | None = None
-    """Number of parallel trials of a study. Default: one per CPU core or GPU."""
+    """Number of parallel trials of a study. Default: one per CPU core or GPU; `speed`: always one."""
     report_only: bool = False
     """Write the figures and the page of a study from existing results; do not train."""
 
@@ -64,7 +64,7 @@ def reproduce(
     *settings: Settings,
     config: Flat[ReproduceConfig] = DEFAULT_REPRODUCE,
     device: DeviceLike = "auto",
-) -> ReproductionResult | StudyResult | ScalingResult | BaselinesResult | ReproductionPlan:
+) -> ReproductionResult | StudyResult | ScalingResult | BaselinesResult | SpeedResult | ReproductionPlan:
     """Run the experiment of a table, figure or study of a paper, and show measured next to published numbers.
 
     Writes tables, figures and a page. Tables and figures with the same --out share their networks; `settings`
@@ -114,7 +114,7 @@ def _table(
 
 def _study(
     kind: "StudyKind", settings: Words, config: ReproduceConfig, out: Path, device: DeviceLike
-) -> StudyResult | ScalingResult | BaselinesResult | ReproductionPlan:
+) -> StudyResult | ScalingResult | BaselinesResult | SpeedResult | ReproductionPlan:
     from isopix.core.signals import with_resume_hint
     from isopix.recipes.cost import training_flops
     from isopix.studies.papers.protocol import absolute

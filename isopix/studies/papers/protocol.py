@@ -18,11 +18,13 @@ from isopix.runs.start import with_absolute_paths
 from isopix.studies.inductive_bias.study import BiasStudy
 from isopix.studies.papers.trials import Pretrain, ProtocolTrial
 from isopix.studies.scaling.baselines import BaselinesStudy
+from isopix.studies.scaling.speed import SpeedStudy
 from isopix.studies.scaling.study import ScalingStudy
 
 T = TypeVar("T")
-StudyKind = type[BiasStudy] | type[ScalingStudy] | type[BaselinesStudy]
-STUDIES: Mapping[str, StudyKind] = {each.name: each for each in (BiasStudy, ScalingStudy, BaselinesStudy)}
+StudyKind = type[BiasStudy] | type[ScalingStudy] | type[BaselinesStudy] | type[SpeedStudy]
+_KINDS: tuple[StudyKind, ...] = (BiasStudy, ScalingStudy, BaselinesStudy, SpeedStudy)
+STUDIES: Mapping[str, StudyKind] = {each.name: each for each in _KINDS}
 ProtocolScale = Literal["tiny", "small", "paper"]
 SCALE_DATA = {"tiny": "translated-digits", "small": "cifar10"}  # where the protocol's own are too large
 # How the images of a dataset are augmented in fine-tuning, where that is not the default of the recipe.

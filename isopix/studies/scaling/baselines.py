@@ -18,7 +18,7 @@ from isopix.reporting.section import PageFigure, write_page
 from isopix.studies.scaling.results import BaselinesResult, NetworkOutcome
 from isopix.studies.scaling.study import PROBE_IMAGES, NetworkCell, ScalingTrial, for_budget, probe_source
 from isopix.studies.study import Study
-from isopix.studies.trial import RIDGE, StudyTrial, recorded_environment
+from isopix.studies.trial import PROBED, RIDGE, StudyTrial, recorded_environment, sampled
 
 NUM_FILTERS = 1600
 SMALL_IMAGES = "size=16"  # of pixel models, which see each pixel as a token
@@ -53,7 +53,8 @@ class FeatureTrial(StudyTrial):
 
     def measure(self, device: torch.device) -> None:
         data = load_dataset(self.recipe.data)
-        best = probe_source(FEATURES[self.cell](data, self.recipe.train.seed), data, self.probe, device)
+        source = FEATURES[self.cell](data, self.recipe.train.seed)
+        best = probe_source(source, sampled(data, PROBED), self.probe, device)
         facts = {**self.recipe.train.environment(device), "data": data.fingerprint}
         flops, environment = FLOPS.get(self.cell, 0), recorded_environment(facts)
         found = NetworkOutcome(status="done", environment=environment, recipe=self.cell, flops=flops)

@@ -9,6 +9,7 @@ from isopix.core.text import Table, mean_and_std
 from isopix.studies.results import TrialOutcome, TrialsResult
 
 Measure = Literal["loss", "error"]  # of validation images in nats, and of the best layer's probe
+TARGET_ACCURACY = 0.45  # of the speed run
 QUANTITIES = {"parameters": "parameters in blocks", "tokens": "tokens seen", "value": "loss or error"}
 
 
@@ -169,6 +170,30 @@ class BaselinesResult(TrialsResult):
         ]
         columns = ["method", "training FLOPs", "probe accuracy (%)"]
         caption = "Linear probes on test images, mean ± std over seeds; FLOPs of k-means are an upper bound"
+        return [Table(caption, columns, rows), self.facts_table()]
+
+
+class SpeedResult(TrialsResult):
+    """Minutes and FLOPs of each record, whose description is in `texts`, and the accuracy that it reaches."""
+
+    trials: Mapping[str, NetworkOutcome]
+    texts: Mapping[str, str] = field(default_factory=dict)
+
+    def tables(self) -> list[Table]:
+        columns = ["record", "", "FLOPs", "minutes", "÷ before", "probe accuracy (%)", "seeds", "target"]
+        rows, before = list[tuple[str, ...]](), 0.0
+        for name, text in self.texts.items():
+            own = [each for each in self.trials.values() if (each.recipe, each.status) == (name, "done")]
+            if not own:
+                continue
+            minutes, accuracies = [each.seconds / 60 for each in own], [1 - each.error for each in own]
+            ratio = f"{mean(minutes) / before:.2f}" if before else ""
+            accuracy = mean_and_std([100 * each for each in accuracies], ".2f")
+            target = "reached" if mean(accuracies) >= TARGET_ACCURACY else "missed"
+            times = f"{own[0].flops:.3g}", mean_and_std(minutes, ".2f"), ratio
+            rows.append((name, text, *times, accuracy, f"{len(own)}", target))
+            before = mean(minutes)
+        caption = f"Pre-training to {TARGET_ACCURACY:.1%} of test images, mean ± std over seeds"
         return [Table(caption, columns, rows), self.facts_table()]
 
 

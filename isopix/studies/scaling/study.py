@@ -1,7 +1,7 @@
 """The scaling study: networks of several sizes at each of several budgets of FLOPs, and their laws."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from typing import ClassVar, NamedTuple
 
@@ -108,6 +108,7 @@ class ScalingTrial(StudyTrial):
 
     where: NetworkCell
     probe: ProbeMethod
+    probed: Mapping[str, int] = field(default_factory=lambda: PROBED)
 
     def measure(self, device: torch.device) -> None:
         """Train, evaluate on validation images, and probe every layer; validation chooses the layer."""
@@ -121,7 +122,8 @@ class ScalingTrial(StudyTrial):
         loaded = load_run(self.run, device=device)
         network = loaded.network.eval()
         source = NetworkFeatures(loaded.model, recipe.train.precision_on(device), config=ProbeConfig())
-        best = probe_source(source, load_dataset(recipe.data), self.probe, device)
+        data = sampled(load_dataset(recipe.data), self.probed)
+        best = probe_source(source, data, self.probe, device)
         self.write(
             NetworkOutcome(
                 status="done",
@@ -144,7 +146,7 @@ def probe_source(
     source: FeatureSource, data: ImageDataset, method: ProbeMethod, device: torch.device
 ) -> LayerScore:
     """Return the score of the best layer on validation images."""
-    splits = read_splits("trained", source, sampled(data, PROBED))
+    splits = read_splits("trained", source, data)
     return evaluate_probe(splits, method, ProbeConfig(), device=device).result.best
 
 

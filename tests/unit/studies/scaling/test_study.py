@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 
 from isopix.recipes.cost import training_flops
+from isopix.studies.scaling import speed
 from isopix.studies.scaling import study as scaling
 from isopix.studies.scaling.baselines import BaselinesStudy
 from isopix.studies.scaling.results import NetworkOutcome, ScalingResult
+from isopix.studies.scaling.speed import SpeedStudy
 from isopix.studies.scaling.study import SCALES, IsoFLOPScale, ScalingStudy, ScalingTrial, Size
 from isopix.studies.trial import run_trial
 
@@ -64,3 +66,47 @@ def test_baselines_have_equal_flops_and_a_figure(tmp_path: Path) -> None:
     assert [len(same) for same in found.points()["patches.mae"].values()] == [2, 2]
     assert found.points()["raw pixels"][0.0] == [1 - found.trials[pixels.name].error, 0.5]
     assert (tmp_path / "out" / "figures" / "methods.png").is_file()
+
+
+def test_a_speed_run_has_minutes_and_accuracy_of_all_seeds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("data.size: 8", "depth: 1", "width: 16", "num_colors: 16", "train.batch_size: 16")
+    for name, steps in {"2-modern.tiny": 3, "10-igpt.tiny-more": 2}.items():
+        settings = "\n".join((*words, f"train.steps: {steps}"))
+        (tmp_path / f"{name}.yaml").write_text(f"# Of {steps} steps.\n{settings}\n")
+    records = {file.stem: file for file in sorted(tmp_path.glob("*.yaml"))}
+    monkeypatch.setattr(speed, "RECORDS", records)
+    planned = SpeedStudy.planned("tiny", data="digits", seeds=2)
+    with SpeedStudy.create(tmp_path / "out", planned) as study:
+        [first] = [each for each in study.trials if each.name == "10-igpt.tiny-more-seed-1"]
+        run_trial(first, "cpu", 1)
+        found = first.read()
+        for each in study.trials:
+            slow, seed = each.recipe.train.steps == 3, each.recipe.train.seed
+            each.write(
+                replace(found, recipe=each.cell, seconds=180 if slow else 60, error=0.53 + 0.03 * seed)
+            )
+    assert (found.status, found.flops) == ("done", training_flops(first.recipe))
+    table = study.write_up().tables()[0]
+    assert table.rows == [
+        ("2-modern.tiny", "Of 3 steps.", table.rows[0][2], "3.00 ± 0.00", "", "45.50 ± 2.12", "2", "reached"),
+        (
+            "10-igpt.tiny-more",
+            "Of 2 steps.",
+            f"{found.flops:.3g}",
+            "1.00 ± 0.00",
+            "0.33",
+            "45.50 ± 2.12",
+            "2",
+            "reached",
+        ),
+    ]
+
+
+@pytest.mark.parametrize("name", speed.RECORDS)
+def test_a_record_is_of_cifar10_and_has_no_labels_in_pre_training(name: str) -> None:
+    recipe = SpeedStudy(Path("nowhere"), SpeedStudy.planned("tiny", pattern=name)).trials[0].recipe
+    assert recipe.data.source == "cifar10"
+    assert recipe.finetune is None
+    assert name.partition("-")[2].startswith(recipe.name)
