@@ -3,8 +3,7 @@
 import functools
 import json
 import os
-import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import is_dataclass
 from itertools import accumulate
@@ -20,6 +19,7 @@ from isopix.core.text import SETTING_SYNONYMS, did_you_mean, naming
 
 T = TypeVar("T")
 SIMILARITY = 0.7  # `stepz` resembles `steps`, not `stem`
+SUFFIXES = (".yaml", ".yml", ".json")  # of settings files; JSON is YAML
 
 
 class UnknownSettingError(ValueError):
@@ -38,20 +38,12 @@ def _parse_yaml(text: str) -> Any:
         raise ValueError(f"line {mark.line + 1}, column {mark.column + 1}: {error.problem}") from None
 
 
-PARSERS: dict[str, Callable[[str], Any]] = {
-    ".json": json.loads,
-    ".yaml": _parse_yaml,
-    ".yml": _parse_yaml,
-    ".toml": tomllib.loads,
-}
-
-
 def read_values(path: Path) -> dict[str, Any]:
     """Return the nested values of a settings file. Raises ValueError for one that cannot be read."""
-    if path.suffix not in PARSERS:
-        raise ValueError(f"settings file {path} ends in '{path.suffix}'; allowed: {', '.join(PARSERS)}")
+    if path.suffix not in SUFFIXES:
+        raise ValueError(f"settings file {path} ends in '{path.suffix}'; allowed: {', '.join(SUFFIXES)}")
     with naming(f"settings file {path}"):
-        values = PARSERS[path.suffix](read_regular(path).decode())
+        values = _parse_yaml(read_regular(path).decode())
     if not isinstance(values, dict):
         raise ValueError(f"settings file {path} has no table of settings")
     return values

@@ -106,15 +106,6 @@ def format_loss(nats: float) -> str:
 
 
 def format_duration(seconds: int | float) -> str:
-    """Format 65 seconds as 1:05, 4000 as 1:06:40, and a million as 11.6 days."""
-    if seconds >= 2 * 86400:
-        return f"{seconds / 86400:,.1f} days"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
-
-
-def spell_duration(seconds: int | float) -> str:
     """Format 65 seconds as 1 min 5 s, 4000 as 1 h 7 min, and a million as 11.6 days."""
     if seconds < 1:
         return "under 1 s"
@@ -122,7 +113,7 @@ def spell_duration(seconds: int | float) -> str:
         minutes, rest = divmod(round(seconds), 60)
         return f"{minutes} min {rest} s" if minutes else f"{seconds:.3g} s"
     hours, minutes = divmod(round(seconds / 60), 60)
-    return format_duration(seconds) if seconds >= 2 * 86400 else f"{hours} h {minutes} min"
+    return f"{seconds / 86400:,.1f} days" if seconds >= 2 * 86400 else f"{hours} h {minutes} min"
 
 
 def format_rate(rate: float) -> str:

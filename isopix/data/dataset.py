@@ -71,9 +71,7 @@ class DataConfig:
     which may be empty; null: the files metadata.csv in the folder, if they have labels.
     """
     exclude: tuple[str, ...] | str = ()
-    """Globs of files in a folder of images to leave out, as in `["*.gif", "drafts/*"]`, or a file with one on
-    each line; `*` also matches `/`.
-    """
+    """Globs of files in a folder of images to leave out: `["*.gif", "drafts/*"]`; `*` also matches `/`."""
     placements: Count = 6
     """Random positions of each training digit in translated-digits; half as many in validation and test."""
     seed: int = 0

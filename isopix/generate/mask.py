@@ -3,7 +3,6 @@
 import hashlib
 import math
 import os
-from collections.abc import Collection
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,10 +41,9 @@ LATER_PIXELS = (
 )
 RATIO = "0.75"  # of random masks
 MIDDLE = "0.25,0.25,0.5,0.5"  # top, left, height and width of a rectangle
-STROKE = "0.1,0.25,0.25,0.75,0.75"  # radius, and two points
 FORMS = (
-    "half, rows:ROWS, rectangle:TOP,LEFT,HEIGHT,WIDTH, brush:RADIUS,ROW,COL,... (pixels, or fractions of the "
-    "sides), random:RATIO, a file, several joined by +, or a registered mask with settings"
+    "half, rows:ROWS, rectangle:TOP,LEFT,HEIGHT,WIDTH (pixels, or fractions of the sides), random:RATIO, a "
+    "file, several joined by +, or a registered mask with settings"
 )
 
 
@@ -57,7 +55,6 @@ def completion_mask(mask: MaskLike, codec: Codec, count: int, *, seed: int = 0) 
     - `half`, or `rows:16`: all but the first half, or the first 16 rows, of the positions;
     - `rectangle:TOP,LEFT,HEIGHT,WIDTH` in pixels of the model's images, or in fractions of their sides if any
       number has a point; alone, the middle half of both sides;
-    - `brush:RADIUS,ROW,COL,ROW,COL,...`: a stroke through pixels, in the same units;
     - `random:0.75`: this fraction of the positions, others in each image;
     - a registered mask with its settings, as `block:ratio=0.6,side=2`;
     - the name of an image file, which hides its transparent pixels, or if it has none, its white ones;
@@ -160,11 +157,9 @@ def _parsed(text: str, codec: Codec) -> Source:
         rows = codec.grid.rows // 2 if form == "half" else int(rest)
         return (torch.arange(size[0]) >= rows * codec.patch_size)[:, None].expand(1, *size)
     if form == "rectangle":
-        return _rectangle(*_numbers(text, rest or MIDDLE, [4]), size)[None]
-    if form == "brush":
-        return _brush(*_numbers(text, rest or STROKE, range(3, 2**16, 2)), size)[None]
+        return _rectangle(*_numbers(text, rest or MIDDLE, 4), size)[None]
     if form == "random":
-        return exact_ratio_mask(_numbers(text, rest or RATIO, [1])[0][0], codec.grid.positions)
+        return exact_ratio_mask(_numbers(text, rest or RATIO, 1)[0][0], codec.grid.positions)
     if form in kinds(MaskSpec.noun):
         return from_dict(MaskSpec, {"kind": form, **parse(rest.split(",") if rest else [])})
     if Path(text).is_file():
@@ -180,13 +175,13 @@ def _file(path: Path, codec: Codec) -> Bool[Tensor, "1 H W"]:
     return fit_to(codec.image_size, torch.from_numpy(read_mask(path)))[None]
 
 
-def _numbers(text: str, rest: str, counts: Collection[int]) -> tuple[list[float], bool]:
-    """Return the numbers of a text, as many as one of `counts`, and whether they are fractions."""
+def _numbers(text: str, rest: str, count: int) -> tuple[list[float], bool]:
+    """Return the numbers of a text, `count` of them, and whether they are fractions."""
     try:
         values = [float(word) for word in rest.split(",")]
     except ValueError:
         values = []
-    if len(values) not in counts or not all(map(math.isfinite, values)):
+    if len(values) != count or not all(map(math.isfinite, values)):
         raise ValueError(_allowed(text))
     return values, "." in rest
 
@@ -203,23 +198,6 @@ def _rectangle(values: list[float], are_fractions: bool, size: tuple[int, int]) 
         )
     hidden = torch.zeros(size, dtype=torch.bool)
     hidden[math.floor(top + ROUNDING) : bottom, math.floor(left + ROUNDING) : right] = True
-    return hidden
-
-
-def _brush(values: list[float], are_fractions: bool, size: tuple[int, int]) -> PixelShape:
-    radius, *places = values
-    points = torch.tensor(places, dtype=torch.float64).view(-1, 2)
-    if are_fractions:
-        radius *= min(size)
-        points = points * torch.tensor(size) - 0.5
-    rows, cols = (torch.arange(side, dtype=torch.float64) for side in size)
-    pixels = torch.cartesian_prod(rows, cols).view(*size, 2)
-    hidden = torch.zeros(size, dtype=torch.bool)
-    for start, end in zip(points, points[1:] if len(points) > 1 else points, strict=False):
-        along = end - start
-        share = ((pixels - start) @ along / along.square().sum().clamp(min=ROUNDING)).clamp(0, 1)
-        distance = (pixels - start - share[..., None] * along).square().sum(-1).sqrt()
-        hidden |= distance <= radius + ROUNDING
     return hidden
 
 

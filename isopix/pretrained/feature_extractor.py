@@ -2,8 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any, SupportsIndex
 
 import torch
 from jaxtyping import Float
@@ -11,7 +9,6 @@ from torch import Tensor, nn
 
 from isopix.core.choices import Count
 from isopix.core.device import Precision, autocast
-from isopix.core.registry import Plugin, load_plugin, plugins, require_plugins
 from isopix.core.types import Images
 from isopix.core.verb import checked
 from isopix.model.backbone import FeatureKind, HiddenState
@@ -20,7 +17,6 @@ from isopix.model.positions import Pool, pool_tokens, pooled_width
 from isopix.pretrained.inputs import ImagesLike, as_images, require_images
 from isopix.probing.features import extract_features
 from isopix.runs.load import LoadedRun
-from isopix.storage.provenance import sha256_of
 
 
 class FeatureExtractor(nn.Module):
@@ -43,15 +39,6 @@ class FeatureExtractor(nn.Module):
         self.layer, self.feature_kind = self._layer_indices([layer])[0], features
         self.pool: Pool = pool or loaded.recipe.pool
         self.eval()
-
-    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
-        """Have the plugins that the classes of its modules are from loaded before it when it is unpickled."""
-        reduced = super().__reduce_ex__(max(2, int(protocol)))
-        assert isinstance(reduced, tuple), "a module is not a global"
-        recorded = self.loaded.environment.plugins if self.loaded.environment else ()
-        parts = {part for each in recorded for part in each["parts"]}
-        needed = [plugin for plugin in plugins() if parts & set(plugin.parts)]
-        return (new_with_plugins, (type(self), needed), *reduced[2:])
 
     def extra_repr(self) -> str:
         recipe, grid = self.loaded.recipe, self.network.codec.grid
@@ -163,13 +150,3 @@ def inference(model: nn.Module, precision: Precision) -> Iterator[None]:
     device = next(model.parameters()).device
     with evaluation_mode(model), torch.no_grad(), autocast(device, precision):
         yield
-
-
-def new_with_plugins(cls: type[nn.Module], needed: list[Plugin]) -> nn.Module:
-    """Return an object to be filled with its state, after loading the plugins that it needs."""
-    for plugin in needed:
-        path = Path(plugin.path)
-        if path.is_file() and sha256_of(path) == plugin.sha256:
-            load_plugin(path)
-    require_plugins([plugin._asdict() for plugin in needed])
-    return cls.__new__(cls)

@@ -25,7 +25,7 @@ class Features(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     `model` is what `isopix.load` takes, or its result; `layer`, `pool` and `features` are by default those
     that it was loaded with. Images are a list of files or of PIL images, or uint8 [B 3 H W] or [B H W 3], of
     any size; or of the model's size and flattened to [B H*W*3], of any dtype with integers from 0 to 255. A
-    fitted transformer is pickled with its weights.
+    fitted transformer is pickled with its weights; the plugins of its parts are to be loaded before it.
 
     Attributes: `model_`, the loaded model; `n_features_in_`, H*W*3.
     """

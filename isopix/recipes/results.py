@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 from isopix.core.choices import Precision
 from isopix.core.overrides import as_yaml
-from isopix.core.text import Table, format_bytes, spell_duration
+from isopix.core.text import Table, format_bytes, format_duration
 from isopix.storage.result import Result
 
 UNCHANGED = "recipe"  # the source of values of the recipe
@@ -92,7 +92,7 @@ class PlanResult(Result):
             ("memory: available", format_bytes(self.free_bytes)),
             ("training images", f"{self.images:,} ({self.steps:,} steps, batch size {self.batch_size})"),
             ("estimated throughput", f"{self.images_per_second:.3g} img/s"),
-            ("estimated time", spell_duration(self.seconds)),
+            ("estimated time", format_duration(self.seconds)),
         ]
         return Table(f"{self.recipe}: {self.size}, {self.positions:,} positions", ["quantity", "value"], rows)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from isopix.core.config import from_dict
 from isopix.core.stats import wilson_interval
-from isopix.core.text import Table, format_bytes, spell_duration
+from isopix.core.text import Table, format_bytes, format_duration
 from isopix.plots import curves
 from isopix.recipes.cost import recipe_cost
 from isopix.reporting.run_record import RunRecord, Values
@@ -180,7 +180,7 @@ def training_cost(run: RunRecord) -> Iterator[tuple[str, str]]:
     seconds, seen = max((each["seconds"] for each in train), default=0.0), run.images_seen
     yield "images seen", f"{seen:,}"
     if seconds:
-        yield "training time", spell_duration(seconds)
+        yield "training time", format_duration(seconds)
         yield "images per second", f"{seen / seconds:,.3g}"
     if run.recipe and run.recipe.finetune is None and seen:
         yield "computation", f"{seen * recipe_cost(run.recipe).training_flops:.3g} FLOP"

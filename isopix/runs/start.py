@@ -226,7 +226,7 @@ def _resized(recipe: Recipe, loaded: LoadedRun) -> Network:
 def with_absolute_paths(recipe: Recipe) -> Recipe:
     """Return the recipe with absolute paths of files, so that it means the same in every folder."""
     data = recipe.data
-    given = {"source": data.source, "labels_file": data.labels_file, "exclude": data.exclude}
+    given = {"source": data.source, "labels_file": data.labels_file}
     paths = {name: Path(each).expanduser() for name, each in given.items() if isinstance(each, str)}
     files: dict[str, Any] = {name: str(each.resolve()) for name, each in paths.items() if each.exists()}
     return recipe.updated(data=replace(data, **files), codec=recipe.model.codec.with_absolute_paths())

@@ -244,11 +244,10 @@ class TrainingRun:
         self.log.write(record)
         if self.early_stopping and self.early_stopping.update(record):
             self._write(self.folder.best, record["step"], {})
-        text, exhausted = self.log.risen_loss_note(record), self._patience_exhausted()
         if self.classifies:
+            exhausted = self._patience_exhausted()
             text = chance_level_note(record, self.recipe.train, self.data, exhausted=exhausted)
-        if text:
-            self._note(record["step"], text)
+            self._note(record["step"], *filter(None, [text]))
 
     def save(self, step: int, optimizer: dict[str, Tensor]) -> None:
         self.log.sync()

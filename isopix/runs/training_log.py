@@ -70,13 +70,6 @@ class TrainingLog(RunLog):
         records = iterate_log(self.folder.log, kind)
         return any(split in (None, each.get("split")) for each in records)
 
-    def risen_loss_note(self, record: Record) -> str:
-        if record.get("split") != "validation" or record["step"] != self.steps or "loss_nats" not in record:
-            return ""
-        first, last = validation_losses(self.read())[0], record["loss_nats"]
-        initial = f"that of the initial weights, {first:.4f} nats; try a lower optimizer.lr"
-        return f"the validation loss of {last:.4f} nats is above {initial}" if last > first else ""
-
     def total(self, name: str) -> float:
         return max((each.get(name, 0.0) for each in self.read()), default=0.0)
 

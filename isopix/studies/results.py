@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from statistics import mean
 from typing import Any, Literal
 
-from isopix.core.text import Table, count_of, spell_duration
+from isopix.core.text import Table, count_of, format_duration
 from isopix.recipes.published import TableRow
 from isopix.storage.result import Measurement, Result
 
@@ -219,7 +219,7 @@ class ReproductionPlan(Result):
         return [Table(f"Trials of {self.protocol}", ["trial", "trainings", "training FLOPs"], rows)]
 
     def notes(self) -> list[str]:
-        here, fast = (spell_duration(3600 * each) for each in (self.device_hours, self.hours))
+        here, fast = (format_duration(3600 * each) for each in (self.device_hours, self.hours))
         text = f"total, at {self.mfu:.0%} of the peak: {here} on {self.device}, {fast} on one A100"
         return [f"{text}; searches that end early take less, probes and evaluations are not counted"]
 

@@ -59,8 +59,7 @@ PaletteFile = Annotated[
 RecipeLike = Annotated[str | Recipe, "Name from `isopix list recipes`."]
 SettingsFile = Annotated[
     Path | None,
-    "Settings in a .yaml, .toml or .json file, or mae.finetuning or vit.finetuning; command-line settings "
-    "override them.",
+    "Settings in a .yaml file, or mae.finetuning or vit.finetuning; command-line settings override them.",
 ]
 RunSeed = Annotated[
     int | None,

@@ -70,8 +70,7 @@ FirstImages = Annotated[
 Rows = Annotated[int | None, "Number of visible rows at the top. Default: half of the rows."]
 Mask = Annotated[
     MaskLike | None,
-    "Mask: half, rows:R, rectangle:TOP,LEFT,HEIGHT,WIDTH, brush:RADIUS,ROW,COL,..., "
-    "random:RATIO, a registered mask, or an image file.",
+    "Mask: half, rows:R, rectangle:TOP,LEFT,HEIGHT,WIDTH, random:RATIO, a registered mask, or an image file.",
 ]
 Each = Annotated[Positive, "Number of completions per image."]
 
@@ -97,10 +96,10 @@ def complete(
     """Fill in masked parts of images several times, and print the likelihood of each completion.
 
     An autoregressive model uses only the pixels before each masked pixel; a masked model uses all visible
-    pixels, and fills in some of the masked ones in each pass. Rectangles and brush strokes are in pixels of
-    the model's resolution or, if a number has a decimal point, in fractions of the image size. A mask file
-    masks its transparent or, without these, its white pixels. Join masks with `+`. The image is written to
-    the run's `samples` folder.
+    pixels, and fills in some of the masked ones in each pass. Rectangles are in pixels of the model's
+    resolution or, if a number has a decimal point, in fractions of the image size. A mask file masks its
+    transparent or, without these, its white pixels. Join masks with `+`. The image is written to the run's
+    `samples` folder.
 
     Example: isopix complete runs/photos --mask rectangle:8,8,16,16 --each 3 -n 8
     """

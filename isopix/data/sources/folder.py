@@ -37,7 +37,7 @@ def read_folder(root: Path, config: DataConfig) -> Source:
     Folders that name splits (`by_split`) may be above or below those of the classes. Images next to these
     have no label. Labels of `read_labels`, if there are any, stand instead of folders.
     """
-    globs = exclude_globs(config.exclude)
+    globs = [config.exclude] if isinstance(config.exclude, str) else config.exclude
     entries = [each for each in entries_below(root) if not any(fnmatchcase(each, glob) for glob in globs)]
     folders = _by_folder(entries)
     found = by_split(sorted(folders), root, config.splits)
@@ -77,14 +77,6 @@ def read_folder(root: Path, config: DataConfig) -> Source:
             notes=tuple(notes),
         )
     )
-
-
-def exclude_globs(given: Sequence[str] | str) -> Sequence[str]:
-    """Return the globs of `data.exclude`, which may be a file of them."""
-    if not isinstance(given, str):
-        return given
-    file = Path(given).expanduser()
-    return list(filter(None, read_regular(file).decode().splitlines())) if file.is_file() else [given]
 
 
 def _content_hash(root: Path, names: Sequence[str], config: DataConfig) -> str:

@@ -60,7 +60,7 @@ def test_nothing_is_shown_unless_asked_and_then_on_standard_error_of_rank_0(
     isopix.show_progress()
     counted(clock)
     out, err = capsys.readouterr()
-    assert (out, err.splitlines()[4]) == ("", "counting <to> ten  5 of 10  0.0/s  eta 5:00")
+    assert (out, err.splitlines()[4]) == ("", "counting <to> ten  5 of 10  0.0/s  eta 5 min 0 s")
 
 
 def test_a_pipe_gets_a_line_every_ten_seconds_and_none_for_a_short_step(
@@ -72,8 +72,8 @@ def test_a_pipe_gets_a_line_every_ten_seconds_and_none_for_a_short_step(
             count(done)
             clock[0] += 1
     first, *_, last = pipe.getvalue().splitlines()
-    assert first == "preparing images  3,000 of 10,000  100/s  eta 1:10"
-    assert last == "preparing images  10,000 of 10,000  100/s  eta 0:00"
+    assert first == "preparing images  3,000 of 10,000  100/s  eta 1 min 10 s"
+    assert last == "preparing images  10,000 of 10,000  100/s  eta under 1 s"
     with track("short", 10) as count:
         count(10)
     assert "short" not in pipe.getvalue()
@@ -110,6 +110,6 @@ def test_a_training_shows_its_log_records(pipe: io.StringIO) -> None:
     display.close()
     assert pipe.getvalue().splitlines() == [
         "title",
-        "step 10/110  loss 2.0000  50.0 img/s  MFU 25.0%  eta 0:20",
+        "step 10/110  loss 2.0000  50.0 img/s  MFU 25.0%  eta 20 s",
         "baselines on 1,800 test images: PNG 1.5000 nats",
     ]
