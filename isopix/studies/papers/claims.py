@@ -1,11 +1,13 @@
-"""Claims of the papers that small networks can test, evaluated on three seeds of CIFAR-10 at 16 x 16 pixels.
+"""Claims of the papers that small networks can test, evaluated on three seeds of CIFAR-10.
 
-Contrasts are positive if the claim is true; all seeds are trained before it is evaluated. The learning rate
-is the best of five of the ablation (`bench/results`), and a tenth of it in fine-tuning.
+Contrasts are positive if the claim is true; all seeds are trained before it is evaluated. Pixel models see
+16 x 16 pixels; their learning rate is the best of five of the ablation (`bench/results`), a tenth of it in
+fine-tuning.
 """
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,7 +27,6 @@ from isopix.studies.papers.trials import FineTune, Pretrain, Probe, ProtocolTria
 
 SEEDS = 3
 SMALL = (
-    "size=16",
     "batch_size=64",
     "steps=800",
     "evaluate_every=100",
@@ -34,6 +35,11 @@ SMALL = (
 )
 TUNING = ("train.evaluators=[]", "steps=400", "evaluate_every=50", "data.augment=none")
 LABELS, SUBSETS = (4, 25, 400), 5  # of each class
+TARGETS: dict[str, tuple[str, ...]] = {  # of masked patches of 4 x 4 pixels
+    "mean color": (),
+    "colors": ("codec.kind=downsampled_color",),
+    "pixels": ("codec.kind=full_patch", "head.kind=regression"),
+}
 FRACTIONS = ("1%", "10%", "20%")  # of the labels
 CLOSE = 2.0  # points, within which fine-tuned accuracies are nearly equal
 
@@ -71,8 +77,8 @@ def claim(paper: str, place: str, *needs: str, unit: str = "points") -> Callable
 def trials(data: str, seed: int) -> dict[str, ProtocolTrial]:
     """Return the trials of a seed by name."""
     networks = {
-        "ar": _network("igpt.tiny", data, seed, "lr=0.006"),
-        "bert": _network("igpt.tiny_bert", data, seed, "lr=0.006"),
+        "ar": _network("igpt.tiny", data, seed, "size=16", "lr=0.006"),
+        "bert": _network("igpt.tiny_bert", data, seed, "size=16", "lr=0.006"),
     }
     found: dict[str, ProtocolTrial] = {**networks}
     for name, network in networks.items():
@@ -87,6 +93,10 @@ def trials(data: str, seed: int) -> dict[str, ProtocolTrial]:
         for source in (network, scratch):
             name = "scratch" if source is scratch else "ar"
             found[f"{name} {fraction}"] = _tuned(f"{name}-{seed}-{fraction.removesuffix('%')}", source, few)
+    for target, settings in TARGETS.items():
+        of_patches = _network("vit.tiny", data, seed, "size=32", *settings, "codec.patch_size=4")
+        own = replace(of_patches, name=f"{target.replace(' ', '-')}-{seed}")
+        found[f"{target} probe"] = Probe(f"{own.name}-probe", own, None)
     return found
 
 
@@ -147,6 +157,13 @@ def few_labels(found: Found) -> dict[str, float]:
 def joint(found: Found) -> dict[str, float]:
     """Fine-tuning on both losses is better than on classification alone."""
     return {"both losses − classification alone": _tested(found, "ar fine-tuned", "classes alone")}
+
+
+@claim("vit", "appendix B.1.2", *(f"{target} probe" for target in TARGETS))
+def targets(found: Found) -> dict[str, float]:
+    """Features of masked patches are better if colors are classified than if pixels are regressed."""
+    best = {target: 100 * found[f"{target} probe"].best.test_accuracy for target in TARGETS}
+    return {f"{name} − pixels, best layers": best[name] - best["pixels"] for name in ("mean color", "colors")}
 
 
 @claim("patchformer", "table 1", *(f"{name} {each}" for each in FRACTIONS for name in ("ar", "scratch")))

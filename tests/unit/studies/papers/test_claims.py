@@ -46,6 +46,9 @@ def seed(number: int, sign: int = 1) -> Found:
         "bert fine-tuned": tuned(0.5 if sign > 0 else 0.4),
         "classes alone": tuned(0.5 - sign * 0.03),
         "few labels": SimpleNamespace(results=results),
+        "mean color probe": layers(0.4 + sign * 0.05 + noise),
+        "colors probe": layers(0.4 + sign * 0.04 + noise),
+        "pixels probe": layers(0.4),
     }
     for each in FRACTIONS:
         found |= {f"ar {each}": tuned(0.4 + sign * 0.05 + noise), f"scratch {each}": tuned(0.4)}
