@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from isopix.core.version import DISTRIBUTION
-
 ROOT = Path(__file__).parents[1]
 NEEDED = {"README.md", "LICENSE", "CITATION.cff", "CHANGELOG.md", "Makefile", "constraints.txt"}
 # What lies in a working folder after a while, beside the files of the project.
@@ -88,7 +86,7 @@ def test_the_metadata_name_the_license_and_the_command(wheel: dict[str, bytes]) 
     assert "license: Apache-2.0" in (ROOT / "CITATION.cff").read_text()
     assert b"isopix = isopix.__main__:main" in own["entry_points.txt"]
     version = (ROOT / "CITATION.cff").read_text().partition("\nversion: ")[2].split()[0]
-    assert (metadata["Name"], metadata["Version"]) == (DISTRIBUTION, version)
+    assert (metadata["Name"], metadata["Version"]) == ("isopix-pretraining", version)
 
 
 def test_the_source_distribution_has_what_is_tracked(sdist: Path) -> None:

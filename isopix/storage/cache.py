@@ -5,9 +5,7 @@ import os
 import shutil
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from isopix.core.text import expand_home
@@ -18,17 +16,9 @@ FILE_INDEX = "file-hashes-1.sqlite"  # in the cache
 
 
 def default_cache() -> Path:
-    """Return $ISOPIX_CACHE, or ~/.cache/isopix; without a home folder a temporary one of this process."""
-    if given := os.environ.get("ISOPIX_CACHE"):
-        return Path(expand_home(given))
-    with suppress(RuntimeError):
-        return Path.home() / ".cache" / "isopix"
-    return Path(_temporary_cache().name)
-
-
-@cache
-def _temporary_cache() -> "TemporaryDirectory[str]":
-    return atomic.scratch_folder("cache")
+    """Return $ISOPIX_CACHE, or ~/.cache/isopix. Raises RuntimeError without a home folder."""
+    given = os.environ.get("ISOPIX_CACHE")
+    return Path(expand_home(given)) if given else Path.home() / ".cache" / "isopix"
 
 
 def file_index() -> Path:

@@ -2,24 +2,19 @@
 
 import importlib
 import platform
-import re
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import Literal
 
 from isopix.core.text import Table, error_line
 from isopix.core.verb import verb
-from isopix.core.version import DISTRIBUTION, __version__
+from isopix.core.version import __version__
 from isopix.storage.atomic import scratch_folder
 from isopix.storage.result import Result
 from isopix.verbs.options import DeviceLike
 
 TINY = ("steps=30", "depth=2", "width=32", "batch_size=32", "lr=0.01", "log_every=1", "data.limit=200")
-# A package, and the extra that it is of.
-REQUIREMENT = re.compile(r"^([\w.-]+)[^;\n]*(?:; extra == '(\w+)')?", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -33,9 +28,8 @@ class Check:
 
 
 class DoctorResult(Result):
-    """All checks in order, and the versions of packages."""
+    """All checks in order."""
 
-    packages: Mapping[str, str | None]
     checks: tuple[Check, ...]
 
     @property
@@ -59,36 +53,18 @@ def doctor(*, device: DeviceLike = "auto") -> DoctorResult:
 
     Example: isopix doctor
     """
-    groups = _versions()
     system = f"{__version__}, Python {platform.python_version()}, {platform.platform()}"
-    present = [extra for extra, packages in groups.items() if extra and all(packages.values())]
-    absent = ", ".join(extra for extra in groups if extra and extra not in present)
-    extras = f"{', '.join(present) or 'none'}; not installed: {absent or 'none'} (pip install -e '.[NAME]')"
-    checks = [_check("isopix", system), _check("extras", extras)]
-    torch_error = _import_error("torch")
-    if torch_error:
+    checks = [_check("isopix", system)]
+    if torch_error := _import_error("torch"):
         action = "install PyTorch for this machine: pip install --force-reinstall torch"
         checks.append(_check("torch", f"cannot be imported: {torch_error}", failed=action))
     else:
-        checks += _device_checks(device)
-    checks += [] if torch_error else training_checks(device)
-    packages = {name: version for group in groups.values() for name, version in group.items()}
-    return DoctorResult(packages=packages, checks=tuple(checks))
+        checks += [*_device_checks(device), *training_checks(device)]
+    return DoctorResult(checks=tuple(checks))
 
 
 def _check(name: str, found: str, *, warning: str = "", failed: str = "") -> Check:
     return Check(name, "failed" if failed else "warning" if warning else "ok", found, failed or warning)
-
-
-def _versions() -> dict[str, dict[str, str | None]]:
-    """Return the versions of required packages, None for a missing one, by "" and by extra."""
-    found: dict[str, dict[str, str | None]] = {}
-    with suppress(metadata.PackageNotFoundError):  # isopix runs from its source
-        for name, extra in REQUIREMENT.findall("\n".join(metadata.requires(DISTRIBUTION) or ())):
-            found.setdefault(extra, {})[name] = None
-            with suppress(metadata.PackageNotFoundError):
-                found[extra][name] = metadata.version(name)
-    return found
 
 
 def _import_error(module: str) -> str:
