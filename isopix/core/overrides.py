@@ -19,7 +19,7 @@ from isopix.core.text import SETTING_SYNONYMS, did_you_mean, naming
 
 T = TypeVar("T")
 SIMILARITY = 0.7  # `stepz` resembles `steps`, not `stem`
-SUFFIXES = (".yaml", ".yml", ".json")  # of settings files; JSON is YAML
+SUFFIXES = (".yaml", ".yml", ".json")  # of settings files
 
 
 class UnknownSettingError(ValueError):
@@ -43,7 +43,8 @@ def read_values(path: Path) -> dict[str, Any]:
     if path.suffix not in SUFFIXES:
         raise ValueError(f"settings file {path} ends in '{path.suffix}'; allowed: {', '.join(SUFFIXES)}")
     with naming(f"settings file {path}"):
-        values = _parse_yaml(read_regular(path).decode())
+        read = json.loads if path.suffix == ".json" else _parse_yaml  # YAML allows no tabs
+        values = read(read_regular(path).decode())
     if not isinstance(values, dict):
         raise ValueError(f"settings file {path} has no table of settings")
     return values

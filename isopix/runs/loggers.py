@@ -43,7 +43,7 @@ def _wandb(folder: RunFolder, run_id: str) -> Opened:
     )
 
     def log(step: int, metrics: Metrics) -> None:
-        if step >= run.step:  # a run that goes on has what is before
+        if step >= run.step:  # a resumed run has those before
             run.log(dict(metrics), step=step)
 
     return log, run.finish

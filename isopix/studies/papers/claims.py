@@ -1,8 +1,8 @@
 """Claims of the papers that small networks can test, evaluated on three seeds of CIFAR-10.
 
 Contrasts are positive if the claim is true; all seeds are trained before it is evaluated. Pixel models see
-16 x 16 pixels; their learning rate is the best of five of the ablation (`bench/results`), a tenth of it in
-fine-tuning.
+16 x 16 pixels; their learning rate is the best of five of the ablation (`bench/results`), which is of the
+autoregressive objective alone, and a tenth of it in fine-tuning; models of patches have that of their recipe.
 """
 
 import time

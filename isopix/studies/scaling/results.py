@@ -183,13 +183,15 @@ class SpeedResult(TrialsResult):
         columns = ["record", "", "FLOPs", "minutes", "÷ before", "probe accuracy (%)", "seeds", "target"]
         rows, before = list[tuple[str, ...]](), 0.0
         for name, text in self.texts.items():
-            own = [each for each in self.trials.values() if (each.recipe, each.status) == (name, "done")]
+            planned = [each for key, each in self.trials.items() if key.partition("-seed-")[0] == name]
+            own = [each for each in planned if each.status == "done"]
             if not own:
                 continue
             minutes, accuracies = [each.seconds / 60 for each in own], [1 - each.error for each in own]
             ratio = f"{mean(minutes) / before:.2f}" if before else ""
             accuracy = mean_and_std([100 * each for each in accuracies], ".2f")
             target = "reached" if mean(accuracies) >= TARGET_ACCURACY else "missed"
+            target = target if len(own) == len(planned) else "seeds are missing"
             times = f"{own[0].flops:.3g}", mean_and_std(minutes, ".2f"), ratio
             rows.append((name, text, *times, accuracy, f"{len(own)}", target))
             before = mean(minutes)

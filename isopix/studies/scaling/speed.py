@@ -41,7 +41,8 @@ class SpeedStudy(Study[ScalingTrial]):
         """Write the page, from the trials that are done."""
         page = self.path / "report.html"
         texts = {name: RECORDS[name].read_text().partition("\n")[0].lstrip("# ") for name in self.plan.cells}
-        facts = self.facts(probe=self.probe(RIDGE).label())
+        counts = ", ".join(f"{count:,} {name} at most" for name, count in PROBED.items())
+        facts = self.facts(probe=self.probe(RIDGE).label(), **{"probe images": counts})
         result = SpeedResult(facts=facts, trials=self.results(), texts=texts).saved(page)
         headline = f"Minutes of pre-training to {TARGET_ACCURACY:.1%} of a linear probe"
         lead = "Pre-training sees no labels; validation images choose layer and penalty of a probe."

@@ -125,7 +125,7 @@ def test_a_word_without_path_or_value_is_no_setting(word: str) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("a.json", '{"x": {"y": 1}}', ""),
+        ("a.json", '{\n\t"x": {\n\t\t"y": 1\n\t}\n}', ""),
         ("a.yaml", "x:\n  y: 1\n", ""),
         ("a.ini", "", "ends in '.ini'; allowed: .yaml, .yml, .json"),
         ("a.json", "{", "cannot be read: "),
