@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from cells import head, without_folder
 from commands import call, finished
@@ -23,7 +23,6 @@ from isopix.recipes.recipe import Recipe
 from isopix.storage.atomic import read_json, write_json
 
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)  # of a recipe's learning rate, for its tuning
-EVALUATIONS = 8  # in each run
 SHARED = ("size=16", "batch_size=64", "evaluate_images=1000", "num_test_images=1000")
 TINY = ("size=8", "batch_size=4", "depth=1", "width=32", "evaluate_images=16", "num_test_images=16")
 
@@ -47,6 +46,8 @@ class RecordedRuns:
     """The runs in a JSON file by name, with the machine of the first. One that has not ended is in a folder
     beside the file. Raises ValueError for a file of other data or sizes.
     """
+
+    evaluations: ClassVar[int] = 8  # in each run
 
     def __init__(self, benchmark: str, options: argparse.Namespace, steps: int):
         self.options, self.deadline = options, time.monotonic() + 60 * options.minutes
@@ -78,7 +79,7 @@ class RecordedRuns:
 
     def train(self, folder: Path, recipe: str, *settings: str, seed: int, steps: int) -> dict[str, Any]:
         """Train a recipe with settings, or resume it, and return its numbers."""
-        words = [*self.shared, *length(steps), *settings]
+        words = [*self.shared, *length(steps, self.evaluations), *settings]
         words += ["--data", self.options.data, "--palette", self.options.palette, "--seed", str(seed)]
         if not finished(folder):
             call("pretrain", recipe, *words, "--out", str(folder))
@@ -99,8 +100,8 @@ class RecordedRuns:
         return min((base * factor for factor in FACTORS), key=loss)
 
 
-def length(steps: int) -> tuple[str, str]:
-    return f"steps={steps}", f"evaluate_every={max(1, steps // EVALUATIONS)}"
+def length(steps: int, evaluations: int) -> tuple[str, str]:
+    return f"steps={steps}", f"evaluate_every={max(1, steps // evaluations)}"
 
 
 def costs(recipe: Recipe) -> dict[str, Any]:

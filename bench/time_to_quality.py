@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from cells import format_ratio, read, table, threads
 from matplotlib.ticker import LogLocator, StrMethodFormatter
-from recorded_runs import RecordedRuns, costs, crossing, length, of_row, parser
+from recorded_runs import RecordedRuns, costs, length, of_row, parser
 from speed import image_gpt
 from torch import Tensor
 from torch.nn import functional as F
@@ -111,6 +111,8 @@ def train_peer(settings: tuple[str, ...], palette: str, compiled: bool) -> dict[
 
 
 class TimeToQuality(RecordedRuns):
+    evaluations = 1
+
     def measure(self, row: str, side: str, steps: int, lr: float, seed: int = 0) -> dict[str, Any]:
         """Return the record of a side's training with a schedule of these steps."""
 
@@ -126,7 +128,7 @@ class TimeToQuality(RecordedRuns):
     def peer(self, steps: int, lr: float, seed: int, *more: str, compiled: bool) -> dict[str, Any]:
         """Train the peer in a process of its own, whose peak of memory is that of the run."""
         own = (f"data.source={self.options.data}", f"seed={seed}", f"lr={lr}")
-        settings = (*self.shared, *own, *length(steps), *more)
+        settings = (*self.shared, *own, *length(steps, self.evaluations), *more)
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
             return pool.submit(train_peer, settings, self.options.palette, compiled).result()
 
@@ -185,8 +187,8 @@ def time_to_quality(found: dict[str, Any] | None = None) -> str:
     for loss, side in product(LOSSES, SIDES):
         runs, peer = shortest(found, side, loss), shortest(found, PEER, loss)
         cells = costs_to(runs, peer) if runs else ("not reached", *"–––––")
-        rows.append((f"{loss:.2f}", side, *cells, inside(found, side, loss)))
-    columns = ("loss", "", "minutes (range)", "n", "ratio", "steps", "FLOPs", "peak memory", "inside")
+        rows.append((f"{loss:.2f}", side, *cells))
+    columns = ("loss", "", "minutes (range)", "n", "ratio", "steps", "FLOPs", "peak memory")
     return f"{table(columns, rows)}\n{note(found)}\n"
 
 
@@ -203,23 +205,12 @@ def costs_to(runs: list[dict[str, Any]], peer: list[dict[str, Any]]) -> tuple[st
     )
 
 
-def inside(found: dict[str, Any], side: str, loss: float) -> str:
-    """Return the minutes after which the validation loss of the longest runs falls to a loss."""
-    minutes = []
-    for each in list(schedules(found, side).values())[-1]:
-        losses = each["validation_nats"]
-        step = crossing([*map(int, losses)], [*losses.values()], loss)
-        minutes += [] if step is None else [each["seconds"] / 60 * step / each["steps"]]
-    return f"{statistics.median(minutes):.1f}" if minutes else "not reached"
-
-
 def note(found: dict[str, Any]) -> str:
     eager, compiled = found["runs"][FORM]["seconds"]
     rates = {side: next(iter(schedules(found, side).values()))[0]["lr"] for side in SIDES}
     facts = (
         f"{found['data']}, {' '.join(found['shared'])}",
         "minutes without evaluations of the shortest schedule that ends at the test loss, over seeds",
-        "inside: minutes until the validation loss of the longest schedule falls to it",
         f"learning rates {', '.join(f'{lr:g} ({side})' for side, lr in rates.items())}",
         f"transformers {'compiled' if compiled < eager else 'eager, which is faster than compiled'}",
         f"{threads(found)} of {found['device']}, isopix {found['isopix']}",

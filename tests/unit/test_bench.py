@@ -153,7 +153,7 @@ def test_transformers_trains_as_the_faithful_recipe(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(time_to_quality, "native_precision", lambda device: "fp32")
     colors = np.repeat(np.arange(0, 256, 16, dtype=np.uint8)[:, None], 3, 1)
     np.save(tmp_path / "colors.npy", colors)
-    settings = (*recorded_runs.TINY, *recorded_runs.length(6), "data.source=digits", "lr=0.003", "seed=1")
+    settings = (*recorded_runs.TINY, *recorded_runs.length(6, 6), "data.source=digits", "lr=0.003", "seed=1")
     palette = str(tmp_path / "colors.npy")
     peer = time_to_quality.train_peer(settings, palette, compiled=False)
     own = isopix.pretrain("igpt.tiny", *settings, "precision=fp32", palette=palette, out=tmp_path / "run")
