@@ -71,7 +71,7 @@ def scale() -> str:
 
 
 def shipped_models() -> str:
-    loss, probe = "test loss (best baseline), nats per code", "probe (best baseline)"
+    loss, probe = "test loss (best baseline), nats per predicted code", "probe (best baseline)"
     columns = ("name", "objective", "data", "test images", loss, probe)
     return table(columns, map(_model, sorted(MODELS.glob("*/model.json"))))
 

@@ -43,7 +43,7 @@ def setup(found: dict[str, Any]) -> str:
     minutes = [seconds / 60 for seconds in found["seconds"]]
     took = f"The demo took {statistics.median(minutes):.1f} minutes (n = {len(minutes)}). " if minutes else ""
     return (
-        f"Loss in nats per predicted pixel value. Accuracy: linear probe, {counts} images "
+        f"Loss in nats per predicted code. Accuracy: linear probe, {counts} images "
         f"({network['num_test_groups']} test digits), layer and L2 penalty chosen on validation; "
         f"mean ± std (n − 1) over {found['n']} seeds. "
         f"Gain: points over the better of raw pixels and the untrained network. {took}{found['device']}, "

@@ -83,8 +83,8 @@ def patchformer_numbers() -> str:
     ]
     columns = ("", "published, top-1", "published, top-5", "`patchformer.tiny` on flowers, top-1")
     return table(columns, rows) + (
-        "\nPublished: ImageNet, 1,000 classes. Ours: flowers of five kinds, of which chance is about a "
-        "fifth; the two columns are not comparable.\n"
+        "\nPublished: ImageNet, 1,000 classes. Ours: flowers of five kinds (chance: about 20%); the two "
+        "columns are not comparable.\n"
     )
 
 

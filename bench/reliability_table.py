@@ -58,7 +58,7 @@ ROWS: Rows = [
     ("**disk full during a save**", count("full_disk", "n")),
     ("one-line message", count("full_disk", "full: ended_with_a_message")),
     ("partial files stay", count("full_disk", "left_partial_files")),
-    ("resumes with space", count("full_disk", "resumed: same_weights")),
+    ("resumes when there is space", count("full_disk", "resumed: same_weights")),
     (
         "resumes after a checkpoint is deleted",
         count("full_disk", "resumed: same_weights_after_deletion_by_hand"),

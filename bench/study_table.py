@@ -18,7 +18,6 @@ PAIRS = {
     "`tiny`, transformers with `init=keras` and `init=keras_mha`": ("study-tiny", "study-tiny-keras-mha"),
 }
 FALSE = ("does not hold", "holds")
-SHORT = {"does not hold": "no", "not decided": "open", "cannot be judged": "–"}
 WEAK = 0.8  # power below which a claim is listed
 
 
@@ -39,10 +38,9 @@ def study_claims() -> str:
     found = [list(evaluate_trials(done).values()) for study, done in map(finished, studies.values())]
     rows = []
     for claims in zip(*chain.from_iterable(found), strict=True):
-        verdicts = [SHORT.get(claim.verdict, claim.verdict) for claim in claims]
+        verdicts = [claim.verdict for claim in claims]
         rows.append((f"({claims[0].letter}) {claims[0].claim}", *verdicts))
-    legend = "; ".join(f"{short}: {verdict}" for verdict, short in SHORT.items())
-    return f"{table(('claim of the paper', *columns), rows)}\nBy 95% intervals; {legend}.\n"
+    return f"{table(('claim of the paper', *columns), rows)}\nBy 95% intervals.\n"
 
 
 def study_differences() -> str:
@@ -116,7 +114,12 @@ def simulation() -> str:
     for row in found["worlds"]:
         scales.setdefault(row["scale"], {})[row["world"]] = row
     letters = [world for world in next(iter(scales.values())) if len(world) == 1]
-    columns = ("scale", "false verdicts, at most", f"power below {WEAK:.0%}", "power of the other claims")
+    columns = (
+        "scale",
+        "false verdicts, at most",
+        f"power below {WEAK:.0%}",
+        "power of the other claims, at least",
+    )
     rows = []
     for scale, worlds in scales.items():
         power = {
@@ -125,7 +128,7 @@ def simulation() -> str:
         false = [worlds["none"]["any_refuted"] / worlds["none"]["studies"]]
         false += [worst(worlds[world], verdict) for verdict in FALSE for world in ("mixed", "encodings")]
         weak = ", ".join(f"({each}) {found:.0%}" for each, found in power.items() if found < WEAK)
-        strong = f"{min(found for found in power.values() if found >= WEAK):.0%} or more"
+        strong = f"{min(found for found in power.values() if found >= WEAK):.0%}"
         rows.append((scale, f"{max(false):.0%}", weak, strong))
     counts = {row["studies"] for row in found["worlds"]}
     return f"{table(columns, rows)}\n{min(counts):,} to {max(counts):,} studies a cell.\n"

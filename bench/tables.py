@@ -60,7 +60,7 @@ def evidence() -> str:
         rows.append(("&nbsp;&nbsp;untrained", losses[1], *score(baselines["untrained"])))
         rows.append(("&nbsp;&nbsp;shuffled labels", "", *score(baselines["shuffled labels"])))
     rows.append(("raw pixels", "", *score(baselines["raw pixels"])))
-    loss, probe = "test loss (nats per predicted pixel)", "probe test accuracy (95% interval)"
+    loss, probe = "test loss (nats per predicted code)", "probe test accuracy (95% interval)"
     return f"{table(('network', loss, 'layer', probe), rows)}\n{setup(runs)}\n"
 
 
@@ -134,7 +134,9 @@ def comparison_rows(runs: dict[str, Any]) -> list[tuple[str, ...]]:
         "paired difference, points (95% interval)": lambda run: points(run, "half_width"),
     }
     if any(run["comparison"]["difference"]["half_width_new_images"] for run in runs.values()):
-        cells["&nbsp;&nbsp;interval for new test images"] = lambda run: points(run, "half_width_new_images")
+        cells["&nbsp;&nbsp;with the sampling of test images"] = lambda run: points(
+            run, "half_width_new_images"
+        )
     return [(title, *map(cell, runs.values())) for title, cell in cells.items()]
 
 
@@ -152,7 +154,7 @@ def comparison_setup(runs: dict[str, Any]) -> str:
     return (
         f"Fine-tuned and from scratch: mean ± std (n − 1) over {' or '.join(designs)}; the same labels, "
         f"validation images and steps for both; {' and '.join(seen)} training images processed, {tested:,} "
-        f"test images. The interval is over other {runs_varied(runs)}, for these test images."
+        f"test images. The interval is over {runs_varied(runs)}."
     )
 
 
@@ -163,15 +165,10 @@ def runs_varied(runs: dict[str, Any]) -> str:
 
 
 def design(run: dict[str, Any]) -> str:
-    """Format the design: `5 balanced draws of 312 labels x 3 pre-training seeds`."""
-    seeds, draws, labeled = (
-        *(len(run["comparison"][key]) for key in ("seeds", "draws")),
-        run["finetuning"]["labeled"],
-    )
-    labels = (
-        f"{count_of(draws, 'balanced draw')} of {labeled:,} labels ×" if draws else f"all {labeled:,} labels,"
-    )
-    return f"{labels} {count_of(seeds, 'pre-training seed')}"
+    """Format the design: `5 balanced draws of 312 labels × 3 pre-training seeds`, or `seeds`."""
+    seeds, draws = (len(run["comparison"][key]) for key in ("seeds", "draws"))
+    subsets = f"{count_of(draws, 'balanced draw')} of {run['finetuning']['labeled']:,} labels"
+    return f"{subsets} × {count_of(seeds, 'pre-training seed')}" if draws else "seeds"
 
 
 def error_cells(results: list[dict[str, Any]]) -> list[str]:

@@ -120,9 +120,9 @@ def test_minutes_to_a_loss_are_those_of_the_shortest_schedule_that_ends_there() 
     found = recorded(*peer, *sides, trained("transformers", 0, 3.5, steps=400))
     found["runs"][time_to_quality.FORM] = form
     rows = time_to_quality.time_to_quality(found).splitlines()
-    assert "| 3.25 | transformers | 8.0 (8.0 to 8.0) | 2 | 1× | 800 | 8.0e+11 | 1.0 GiB | 7.6 |" in rows
-    assert "| 3.17 | modern | 1.0 (1.0 to 1.0) | 1 | 8× | 100 | 1.0e+11 | 1.0 GiB | 1.0 |" in rows
-    assert "| 3.17 | faithful | not reached | – | – | – | – | – | not reached |" in rows
+    assert "| 3.25 | transformers | 8.0 (8.0 to 8.0) | 2 | 1× | 800 | 8.0e+11 | 1.0 GiB |" in rows
+    assert "| 3.17 | modern | 1.0 (1.0 to 1.0) | 1 | 8× | 100 | 1.0e+11 | 1.0 GiB |" in rows
+    assert "| 3.17 | faithful | not reached | – | – | – | – | – |" in rows
 
 
 def test_recorded_runs_are_not_repeated_and_none_starts_that_would_not_fit(tmp_path: Path) -> None:
