@@ -43,8 +43,8 @@ def run(names: Sequence[str], seeds: Sequence[int], data: str, out: Path) -> Non
         given = ("--data", data, "--seed", str(seed))
         train(pretrained, "pretrain", RECIPE, *PRETRAINING, *before, *given)
         words = (*FINETUNING, STEPS["patchformer"], *after, "--labels", LABELS, "--subset", str(seed))
-        for path, source in zip(tuned, (str(pretrained), RECIPE), strict=True):
-            train(path, "finetune", source, *words, *given)
+        for path, source in zip(tuned, ([str(pretrained)], [RECIPE, "--from-scratch"]), strict=True):
+            train(path, "finetune", *source, *words, *given)
 
 
 def folders(out: Path, name: str, seed: int) -> list[Path]:

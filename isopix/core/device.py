@@ -14,7 +14,7 @@ from pathlib import Path
 import PIL
 import torch
 
-from isopix.core import choices, ranks
+from isopix.core import choices
 from isopix.core.device_specs import DEVICE_SPECS
 
 Precision = choices.Precision
@@ -73,12 +73,6 @@ def describe_device(device: torch.device) -> str:
     if device.type == "cuda":
         return f"{device} ({torch.cuda.get_device_name(device)})"
     return f"{device} ({_processor()})"
-
-
-def describe_devices(device: torch.device) -> str:
-    """Return the device of this process, and how many there are."""
-    count = ranks.num_ranks()
-    return f"{count} × " * (count > 1) + describe_device(device)
 
 
 def peak_flops(device: torch.device, precision: Precision) -> float | None:

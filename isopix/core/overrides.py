@@ -66,11 +66,6 @@ def parse(settings: Iterable[str]) -> dict[str, Any]:
     return changes
 
 
-def as_words(changes: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return changes as the words that `parse` reads: {"depth": 4} as depth=4."""
-    return tuple(f"{path}={as_yaml(value)}" for path, value in changes.items())
-
-
 def as_yaml(value: Any) -> str:
     """Return a value as YAML on one line."""
     with suppress(Exception):

@@ -15,7 +15,6 @@ import functools
 import inspect
 import json
 import multiprocessing
-import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -28,7 +27,7 @@ from cyclopts import Parameter
 from pydantic import TypeAdapter
 
 from isopix.core.config import descriptions, validated
-from isopix.core.overrides import UnknownSettingError, as_words
+from isopix.core.overrides import UnknownSettingError, as_yaml
 from isopix.core.text import did_you_mean, require_utf8
 
 T = TypeVar("T")
@@ -139,7 +138,10 @@ class _Arguments(Generic[R]):
             kwargs = _spread(name, validated(name, self.flat[name], kwargs[name]), kwargs)
         bound = self.signature.bind(*args, **kwargs)
         if given:
-            bound.arguments[SETTINGS] = bound.arguments.get(SETTINGS, ()) + as_words(given)
+            bound.arguments[SETTINGS] = (
+                *bound.arguments.get(SETTINGS, ()),
+                *(f"{path}={as_yaml(value)}" for path, value in given.items()),
+            )
         for name, value in bound.arguments.items():
             bound.arguments[name] = _validated(self.signature.parameters[name], value)
         bound.apply_defaults()
@@ -149,7 +151,7 @@ class _Arguments(Generic[R]):
         kwargs = bound.kwargs
         for name, cls in self.flat.items():
             kwargs[name] = cls(**{field.name: kwargs.pop(field.name) for field in dataclasses.fields(cls)})
-        with float32_default(), safe_path():
+        with float32_default():
             try:
                 return self.function(*bound.args, **kwargs)
             except UnknownSettingError as error:
@@ -172,19 +174,6 @@ def float32_default() -> Iterator[None]:
     finally:
         if default:
             torch.set_default_dtype(default)
-
-
-@contextmanager
-def safe_path() -> Iterator[None]:
-    """Let Python processes that are started inside import no files of the working directory."""
-    before = os.environ.get("PYTHONSAFEPATH")
-    os.environ["PYTHONSAFEPATH"] = "1"
-    try:
-        yield
-    finally:
-        del os.environ["PYTHONSAFEPATH"]
-        if before:
-            os.environ["PYTHONSAFEPATH"] = before
 
 
 def _spread(name: str, settings: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:

@@ -47,18 +47,14 @@ def distinct_splits(
     return kept, left_out, notes
 
 
-def exact_duplicates(hashes: NDArray[np.int64]) -> Groups:
-    """Return the groups of images with the same hash of their content."""
-    return _groups(hashes)
-
-
 def linked_groups(links: Int64[np.ndarray, "m 2"], count: int) -> Groups:
     """Return the groups of `count` images that pairs of indices link."""
     graph = coo_array((np.ones(len(links), np.int8), (links[:, 0], links[:, 1])), shape=(count, count))
-    return _groups(connected_components(graph, directed=False)[1])
+    return equal_groups(connected_components(graph, directed=False)[1])
 
 
-def _groups(keys: NDArray[np.integer[Any]]) -> Groups:
+def equal_groups(keys: NDArray[np.integer[Any]]) -> Groups:
+    """Return the groups of indices with the same key, such as the hash of an image's content."""
     order = np.argsort(keys, kind="stable")
     groups = np.split(order, np.flatnonzero(np.diff(keys[order])) + 1)
     return sorted(tuple(group.tolist()) for group in groups if len(group) > 1)

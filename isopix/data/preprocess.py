@@ -10,7 +10,7 @@ from itertools import islice, repeat
 from multiprocessing.pool import AsyncResult, ThreadPool
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -37,11 +37,7 @@ CHUNKS_PER_THREAD = 8  # in memory at a time
 MAX_HELD = 64 * 2**20  # bytes of images as they are read, and as they are kept, in memory at a time
 
 
-class CropPosition(NamedTuple):
-    """The position of a crop within the image, from 0 (top, left) to just below 1 (bottom, right)."""
-
-    y: float
-    x: float
+CropPosition = tuple[float, float]  # y and x within the image, from 0 (top, left) to just below 1
 
 
 @dataclass(frozen=True)
@@ -67,7 +63,7 @@ def preprocess(
     positions: Iterator[CropPosition | None] = repeat(None, split.num_images)
     if config.crop == "random":
         places = torch.rand(split.num_images, 2, generator=generator(config.seed, "crop"))
-        positions = map(CropPosition, *places.double().T.numpy())
+        positions = map(tuple, places.double().tolist())
     jobs = zip(split.images(), positions, strict=True)
     work = partial(_preprocess, config=config, full_side=full_side, encode=encode)
     yield from map_images(jobs, work, itemgetter(0), kept_bytes=num_bytes(config, full_side))
@@ -173,8 +169,8 @@ def crop_box(
     """Return (left, top, right, bottom) of the `fraction` of the largest rows:cols box, centered for None."""
     scale = fraction * min(height / rows, width / cols)
     box_height, box_width = scale * rows, scale * cols
-    top = _corner(height - box_height, position.y if position else None)
-    left = _corner(width - box_width, position.x if position else None)
+    y, x = position or (None, None)
+    top, left = _corner(height - box_height, y), _corner(width - box_width, x)
     return left, top, min(left + box_width, float(width)), min(top + box_height, float(height))
 
 

@@ -13,7 +13,7 @@ from isopix.core.choices import EXAMINED_IMAGES
 from isopix.core.progress import CountDone, track
 from isopix.core.text import printable
 from isopix.data import decode, results
-from isopix.data.copies import Groups, exact_duplicates
+from isopix.data.copies import Groups, equal_groups
 from isopix.data.dataset import DataConfig
 from isopix.data.flags import SIDE, find_flags
 from isopix.data.load import open_source
@@ -73,7 +73,7 @@ def survey_source(config: DataConfig, *, limit: int = EXAMINED_IMAGES) -> result
         names = [each for each in SPLIT_NAMES if each in opened.splits]
         splits = {name: _examine_split(survey, name, limit, count) for name in names}
     hashes = np.array([facts.content_hash for _, facts in survey.images], np.int64)
-    survey.duplicates = exact_duplicates(hashes)
+    survey.duplicates = equal_groups(hashes)
     return _result(survey, splits, limit)
 
 

@@ -1,7 +1,6 @@
 """PretrainedModel: a pre-trained network as a torch module, with the same methods for every kind of model."""
 
 import os
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,11 +24,9 @@ from isopix.core.verb import Flat, checked
 from isopix.finetuning.evaluate import EnsembleLogits, ensemble_logits, majority_vote, num_masks
 from isopix.generate.complete import (
     Completions,
-    PartialCompletions,
     Prompt,
     Reconstruction,
     complete_images,
-    completion_steps,
     reconstruct_images,
 )
 from isopix.generate.mask import MaskLike, chosen_mask, completion_mask
@@ -203,11 +200,11 @@ class PretrainedModel(FeatureExtractor):
         `mask` is bool [H W], or what `isopix.generate.mask` allows. An autoregressive model sees the pixels
         before each one only; a masked model fills in hidden positions in `iterations` passes, in an `order`.
         """
-        prompt = self._prompt(images, rows, mask, each, sampling, passes, seed)
+        prompt = self.prompt(images, rows, mask=mask, each=each, passes=passes, sampling=sampling, seed=seed)
         return complete_images(self.loaded.model, prompt, batch_size=batch_size)
 
     @checked
-    def complete_steps(
+    def prompt(
         self,
         images: ImagesLike,
         rows: int | None = None,
@@ -217,21 +214,8 @@ class PretrainedModel(FeatureExtractor):
         passes: Flat[Passes] = DEFAULT_PASSES,
         sampling: Flat[SamplingConfig] = DEFAULT_SAMPLING,
         seed: int = 0,
-    ) -> Iterator[PartialCompletions]:
-        """Yield what `complete` returns after every row or pass; pixels that are still missing are gray."""
-        prompt = self._prompt(images, rows, mask, each, sampling, passes, seed)
-        return completion_steps(self.loaded.model, prompt)
-
-    def _prompt(
-        self,
-        images: ImagesLike,
-        rows: int | None,
-        mask: MaskLike | None,
-        each: int,
-        sampling: SamplingConfig,
-        passes: Passes,
-        seed: int,
     ) -> Prompt:
+        """Return what `complete` starts from."""
         self.require("complete")
         inputs, codec = require_images(self.preprocess(images)), self.network.codec
         hidden = completion_mask(chosen_mask(codec, rows=rows, mask=mask), codec, len(inputs), seed=seed)

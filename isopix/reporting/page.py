@@ -35,7 +35,6 @@ from isopix.reporting.section import (
     image_tag,
     join_words,
     missing,
-    percent,
     result_panel,
 )
 from isopix.reporting.summary import headline, run_rows, summary_section
@@ -196,7 +195,7 @@ def environment_section(run: RunRecord) -> Section:
     facts = {key: value for key, value in run.environment.items() if key not in UNSHOWN and value != []}
     items = [(ENVIRONMENT_NAMES.get(key, key), setting_text(value)) for key, value in facts.items()]
     if (majority := run.environment.get("majority")) is not None:
-        items.append(("majority class", f"{percent(majority)} of the test images"))
+        items.append(("majority class", f"{majority:.1%} of the test images"))
     notes = [] if items else ["No environment.json in this run."]
     notes += [str(each.get("text", "")) for each in run.log if each["kind"] == "note"]
     if len(notes) > MAX_NOTES:
@@ -209,9 +208,8 @@ def environment_section(run: RunRecord) -> Section:
 
 def commands_section(run: RunRecord) -> Section:
     """Return the commands of all that is shown, each once and under the name of its working directory."""
-    commit, palette, here = run.environment.get("commit"), run.environment.get("palette"), None
+    commit, here = run.environment.get("commit"), None
     lines = [f"# isopix at commit {commit}"] if commit else []
-    lines += [f"# palette {palette.get('file')}: {palette.get('source')}"] if palette else []
     made = [each for each in (run.environment, *(each.call for each in run.results)) if each.get("command")]
     calls = dict.fromkeys(
         (shlex.join(repeatable(each["command"])), public(each.get("folder"))) for each in made

@@ -101,7 +101,7 @@ def render(template: str, **values: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"percent": percent, "count": "{:,}".format, "markdown": escape_markdown}
+    environment.filters |= {"percent": "{:.1%}".format, "count": "{:,}".format, "markdown": escape_markdown}
     return printable_lines(environment.get_template(template).render(version=__version__, **values))
 
 
@@ -168,11 +168,6 @@ def image_tag(png: bytes, alt: str, *, scale: float = 0.5) -> Markup:
     with opened_image(png) as image:
         width, height = (int(side * scale) for side in image.size)
     return Markup('<img src="{}" width="{}" height="{}" alt="{}">').format(data_url(png), width, height, alt)
-
-
-def percent(fraction: float) -> str:
-    """Return `41.2%`."""
-    return f"{100 * fraction:.1f}%"
 
 
 def join_words(words: Sequence[str]) -> str:

@@ -21,7 +21,7 @@ from isopix.recipes.recipe import Recipe
 from isopix.reporting import training
 from isopix.reporting.results import RunRow, SummaryRow
 from isopix.reporting.run_record import RunRecord, grouped_settings, public, value_text
-from isopix.reporting.section import Panel, Section, figure_chart, join_words, percent, render
+from isopix.reporting.section import Panel, Section, figure_chart, join_words, render
 
 # They move a score within its interval, or not at all.
 UNCOMPARED = {"seed", "refit_on_validation", "concat"}
@@ -39,9 +39,9 @@ def headline(runs: Mapping[str, RunRecord]) -> tuple[str, str]:
         parts.append(_probed(probes[best], "" if alone else f" ({best}{of_several})"))
     for name, run in runs.items():
         if found := training.finetune_accuracy(run):
-            bounds = f"95% interval {percent(found.low)} to {percent(found.high)}"
+            bounds = f"95% interval {found.low:.1%} to {found.high:.1%}"
             of = "" if alone else f" ({name})"
-            parts.append((f"Test accuracy after fine-tuning{of}: {percent(found.accuracy)}", bounds))
+            parts.append((f"Test accuracy after fine-tuning{of}: {found.accuracy:.1%}", bounds))
         if alone and (loss := training.held_out_loss(run)):
             unit = training.loss_unit(run)
             parts.append((f"{loss.split.capitalize()} loss: {loss.nats:.2f} nats per {unit}", ""))
@@ -51,7 +51,7 @@ def headline(runs: Mapping[str, RunRecord]) -> tuple[str, str]:
 
 
 def _probed(probe: ProbeResult, of: str) -> tuple[str, str]:
-    text, layer = f"Probe test accuracy{of}: {percent(probe.accuracy)}", f"layer {probe.best.layer}"
+    text, layer = f"Probe test accuracy{of}: {probe.accuracy:.1%}", f"layer {probe.best.layer}"
     if probe.gain is None:
         return text, layer
     gain, low, high = map(signed_points, (probe.gain.difference, *probe.gain.interval))

@@ -13,7 +13,7 @@ from isopix.core.text import Table, format_bytes, format_duration
 from isopix.plots import curves
 from isopix.recipes.cost import recipe_cost
 from isopix.reporting.run_record import RunRecord, Values
-from isopix.reporting.section import Chart, Panel, Section, figure_chart, join_words, missing, percent
+from isopix.reporting.section import Chart, Panel, Section, figure_chart, join_words, missing
 from isopix.runs.results import LossResult
 from isopix.runs.training_log import validation_measurement
 from isopix.storage.result import Measurement
@@ -138,15 +138,15 @@ def finetuning_section(run: RunRecord, name: str, path: str) -> Section | None:
     figure = curves.plot_finetuning_accuracy(shown, run.environment.get("majority"), best=best)
     caption = f"Accuracy by step; loss {settings.label()}."
     if best:
-        caption += f" Ring: best step on validation images, {best['step']:,}, {percent(best['accuracy'])}."
+        caption += f" Ring: best step on validation images, {best['step']:,}, {best['accuracy']:.1%}."
     if selected := run.environment.get("selected"):
         caption += f" Refit on train + validation for {selected['step']:,} steps."
     chart = figure_chart(figure, shown, name, caption)
     if found is None:
         command = missing("Not evaluated on test images yet:", f"isopix resume {path}")
         return Section("Fine-tuning", [Panel([chart], notes=[command])], "pair")
-    bounds = f"{percent(found.accuracy)} ({percent(found.low)} to {percent(found.high)})"
-    baselines = [(each, percent(accuracy)) for each, accuracy in found.measurement.baselines.items()]
+    bounds = f"{found.accuracy:.1%} ({found.low:.1%} to {found.high:.1%})"
+    baselines = [(each, f"{accuracy:.1%}") for each, accuracy in found.measurement.baselines.items()]
     rows = [("test accuracy (95% CI)", bounds), *baselines]
     table = Table(f"Step {found.step:,}, {found.measurement.line}", ["metric", "value"], rows)
     return Section("Fine-tuning", [Panel([chart], [table])], "pair")

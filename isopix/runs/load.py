@@ -43,13 +43,6 @@ from isopix.storage.run_folder import LABELED, SEEN, RunFolder
 
 SHIPPED = Path(__file__).parents[1] / "shipped"
 COPIES = Path("runs")  # in the current folder: the package cannot be written
-FORMER_NAMES = {
-    "igpt.digits": "igpt.digits-trained",
-    "igpt.tiny": "igpt.tiny-cifar10",
-    "igpt.tiny_bert": "igpt.tiny_bert-cifar10",
-    "isotropic.small-conv-continuous-6": "isotropic.small-conv-cifar10",
-}
-"""Trained models by the names that they had until version 0.2, those of their recipes."""
 
 logger = getLogger("isopix")
 
@@ -113,8 +106,7 @@ class LoadedRun:
         """Return the network with its class head. Raises ValueError, naming `path`, if it has none."""
         settings, name = self.recipe.finetune, "this model" if path is None else f"run {path}"
         if settings is None or self.class_head is None:
-            known = FORMER_NAMES.get(str(path), path or "RUN")
-            finetune = command_line("finetune", known, "--out", "OUT")
+            finetune = command_line("finetune", path or "RUN", "--out", "OUT")
             missing = f"{name} is not fine-tuned on classes and has no class head"
             raise ValueError(f"{missing}; to do so: {finetune}")
         model = FineTuneModel(self.model, self.recipe.model.width, len(self.classes), settings)
@@ -216,6 +208,12 @@ def shipped_models() -> dict[str, Path]:
     return {path.parent.name: path.parent for path in sorted(SHIPPED.glob("*/recipe.json"))}
 
 
+def trained_hint(recipe: str) -> str:
+    """Return a text that names the models of a recipe; empty if there is none."""
+    own = [name for name in shipped_models() if name.startswith(f"{recipe}-")]
+    return f"its trained model is {', '.join(own)}; " if own else ""
+
+
 def find_model(path: Path) -> Path:
     """Return the folder in the package for the name of a model, and any other path as it is.
 
@@ -224,14 +222,11 @@ def find_model(path: Path) -> Path:
     name, models = str(path), shipped_models()
     if path.exists() or len(path.parts) > 1:
         return path
-    if name in FORMER_NAMES:
-        logger.warning("%s is a recipe; its trained model %s is used", name, FORMER_NAMES[name])
-        name = FORMER_NAMES[name]
     if name in models:
         return models[name]
     if name in registry.RECIPES:
         train = command_line("pretrain", name, "--out", COPIES / name)
-        raise ValueError(f"'{name}' is a recipe without pre-trained weights; to train it: {train}")
+        raise ValueError(f"'{name}' is a recipe without weights; {trained_hint(name)}to train it: {train}")
     if hint := did_you_mean(name, [*models, *registry.RECIPES]):
         known = f"models: {', '.join(models)}; recipes: isopix list recipes"
         raise ValueError(f"no run folder, model or recipe '{name}'; {hint}{known}")

@@ -23,7 +23,7 @@ from isopix.objectives.base import PretrainModel
 from isopix.recipes import registry
 from isopix.recipes.recipe import NETWORK, Recipe
 from isopix.recipes.registry import with_affordable_evaluation, with_colors_of_file
-from isopix.runs.load import FORMER_NAMES, LoadedRun, find_model, load_run, shipped_models
+from isopix.runs.load import LoadedRun, find_model, load_run, shipped_models, trained_hint
 from isopix.runs.state import State
 from isopix.train.config import ConstantSchedule
 
@@ -117,19 +117,15 @@ def prepare_finetune(
 ) -> TrainingStart:
     """Return how to fine-tune a run folder or trained model `source`, or to train its recipe `from_scratch`.
 
-    A recipe of that name is trained from scratch, too. The names of `FineTuneConfig` go without their group
-    (`generative_weight=1`). With another `data.size` position embeddings are interpolated. Raises ValueError
-    for a recipe that has a trained model, without `from_scratch`.
+    The names of `FineTuneConfig` go without their group (`generative_weight=1`). With another `data.size`
+    position embeddings are interpolated. Raises ValueError for a recipe without `from_scratch`.
     """
     folder, loaded = Path(source), None
     if folder.exists() or "/" in source or source in shipped_models():
         folder = find_model(folder)
         loaded = load_run(folder, device=CPU)
-    elif source in FORMER_NAMES and not from_scratch:
-        raise ValueError(
-            f"{source} is a recipe; fine-tune its trained model {FORMER_NAMES[source]}, or give from_scratch "
-            "to train the recipe"
-        )
+    elif source in registry.RECIPES and not from_scratch:
+        raise ValueError(f"{source} is a recipe; {trained_hint(source)}give from_scratch to train it")
     base = _for_this_machine(loaded.recipe) if loaded else registry.find(source, "no run folder or recipe")
     loaded = None if from_scratch else loaded
     layers = [(origin, _full_names(each)) for origin, each in registry.layers(file, options, settings)]

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import torch
 
 from isopix.core import ranks
-from isopix.core.device import describe_devices, peak_flops
+from isopix.core.device import describe_device, peak_flops
 from isopix.core.progress import open_bar
 from isopix.core.text import count_of
 from isopix.probing.evaluators import KNNAccuracy, LinearProbe
@@ -102,12 +102,13 @@ def _open_display(
         return None
     title = f"{recipe.name}, from step {step} of {train.steps}" if step else _title(recipe, folder)
     flops, peak = recipe_cost(recipe).training_flops, peak_flops(device, train.precision_on(device))
+    count = ranks.num_ranks()
     return TrainingDisplay(
         bar,
-        f"{title}, {describe_devices(device)}",
+        f"{title}, " + f"{count} × " * (count > 1) + describe_device(device),
         train.steps,
         flops=flops,
-        peak=peak and peak * ranks.num_ranks(),
+        peak=peak and peak * count,
     )
 
 
@@ -140,14 +141,10 @@ def decoder_fits(recipe: Recipe, step: int, run: RunFolder, *, initially: bool) 
     if initially or not recipe.predicts_codes:
         return recipe.predicts_codes
     records = read_log(run.log)
-    losses, unigram = validation_losses(records), unigram_nats(records)
-    return bool(losses) and unigram is not None and losses[-1] < unigram
-
-
-def validation_losses(records: Sequence[Mapping[str, Any]]) -> list[float]:
-    """Return the validation losses of the codes in a log."""
     evaluations = (each for each in records if each.get("split") == "validation")
-    return [each["loss_nats"] for each in evaluations if "loss_nats" in each]
+    losses = [each["loss_nats"] for each in evaluations if "loss_nats" in each]
+    unigram = unigram_nats(records)
+    return bool(losses) and unigram is not None and losses[-1] < unigram
 
 
 def unigram_nats(records: Sequence[Mapping[str, Any]]) -> float | None:

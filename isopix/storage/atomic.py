@@ -123,28 +123,12 @@ def json_bytes(values: Mapping[str, Any]) -> bytes:
 
 def read_json(path: Path) -> dict[str, Any]:
     """Return a JSON object. Raises ValueError, which begins with the file's name, or OSError."""
-    text = read_regular(path)
     try:
-        return parse_json(text)
-    except RecursionError:
-        raise ValueError(f"{path.name} is not JSON: it is nested too deeply") from None
-    except ValueError as error:
+        values = json.loads(read_regular(path))
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path.name} is not JSON: {error}") from None
-
-
-def parse_json(text: bytes) -> dict[str, Any]:
-    """Return a JSON object. Raises ValueError, also for a name that is there twice, and RecursionError."""
-    values = json.loads(text, object_pairs_hook=_unique)
     if not isinstance(values, dict):
-        raise ValueError("it is not an object")
-    return values
-
-
-def _unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    values = dict(pairs)
-    if len(values) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"'{max(names, key=names.count)}' is there twice")
+        raise ValueError(f"{path.name} is not JSON: it is not an object")
     return values
 
 

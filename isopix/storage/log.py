@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from isopix.core.files import open_file, read_regular
-from isopix.storage.atomic import fsync_folder, parse_json, report_disk_full
+from isopix.storage.atomic import fsync_folder, report_disk_full
 from isopix.storage.result import Measurement
 
 MAX_LINE, MAX_BYTES = 2**24, 2**31  # a longer line is no record, and a larger file no log
@@ -80,7 +80,7 @@ def _lines(path: Path, containing: bytes = b"") -> Iterator[tuple[int, dict[str,
 
 def _record(line: bytes) -> dict[str, Any] | None:
     try:
-        record = parse_json(line)
+        record: dict[str, Any] = json.loads(line)
         known = _Line.model_validate_json(line)
     except (ValueError, RecursionError):
         return None

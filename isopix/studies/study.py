@@ -29,8 +29,6 @@ from isopix.studies.executor import in_processes, run_all, slots_on
 from isopix.studies.results import TrialsResult
 from isopix.studies.trial import StudyTrial, run_trial, trial_name
 
-FORMER_CELLS = "architectures"  # in the file of a study, until version 0.2
-
 
 @dataclass(frozen=True)
 class StudyPlan:
@@ -133,8 +131,6 @@ class Study(abc.ABC, Generic[T]):
             raise ValueError(f"{path} is not a study; isopix reproduce {cls.name} makes one")
         values = read_json(path / cls.file)
         with naming(str(path / cls.file)):
-            if FORMER_CELLS in values:
-                values["cells"] = ["-".join(map(str, each)) for each in values[FORMER_CELLS]]
             own = {name: values[name] for name in StudyPlan.__dataclass_fields__ if name in values}
             return cls(path, from_dict(StudyPlan, own))
 

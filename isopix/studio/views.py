@@ -19,7 +19,7 @@ from isopix.analysis.results import SCORES
 from isopix.analysis.scores import ScoreConfig, score_images
 from isopix.core.text import Table, printable
 from isopix.core.types import Images
-from isopix.generate.complete import GRAY
+from isopix.generate.complete import GRAY, completion_steps
 from isopix.generate.mask import LATER_PIXELS, MaskLike, completion_mask, hidden_pixels, later_known
 from isopix.generate.results import LIKELIHOODS
 from isopix.plots.images import overlay_maps, png_bytes
@@ -101,7 +101,7 @@ class CompletionFrame(NamedTuple):
 def completion_frames(
     run: OpenedRun, image: Images, mask: MaskLike, settings: Mapping[str, Any]
 ) -> Iterator[CompletionFrame]:
-    """Yield pictures of `PretrainedModel.complete_steps`. Raises ValueError for wrong settings."""
+    """Yield pictures of `completion_steps`. Raises ValueError for wrong settings."""
     run.model.require("complete")
     network, raster = run.model.network, run.loaded.recipe.objective.can_sample
     hidden = hidden_pixels(completion_mask(mask, network.codec, 1, seed=settings.get("seed", 0)), image)
@@ -111,7 +111,7 @@ def completion_frames(
         note = f"{note} Note: {LATER_PIXELS}."
     seen = network.visible_pixels(image.to(network.device)).cpu().masked_fill(hidden[:, None], GRAY)
     shown = [Tile(pixels_of(image), "original"), Tile(pixels_of(seen), "visible part")]
-    for step in run.model.complete_steps(image, mask=mask, **given):
+    for step in completion_steps(run.loaded.model, run.model.prompt(image, mask=mask, **given)):
         done = step.done == step.total
         made = [
             Tile(pixels_of(each[None]), f"{nats:,.1f} nats".replace("-", "−") if done else "")

@@ -2,10 +2,7 @@
 
 import inspect
 import multiprocessing
-import subprocess
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -96,26 +93,3 @@ def test_a_worker_that_runs_the_script_again_names_the_guard(
         call("r")
     line = "isopix: a worker process ran the script again, up to attempt(); put the calls of a script below: "
     assert capsys.readouterr().err == f'{line}if __name__ == "__main__":\n'
-
-
-CHILDREN = """
-import multiprocessing, subprocess, sys
-from isopix.core.verb import verb
-
-@verb()
-def start_children() -> None:
-    for method in ("spawn", "forkserver"):
-        process = multiprocessing.get_context(method).Process(target=print)
-        process.start()
-        process.join()
-    subprocess.run([sys.executable, "-c", "import json, random"], check=True)
-
-start_children()
-"""
-
-
-def test_child_processes_import_no_files_of_the_working_directory(tmp_path: Path) -> None:
-    for name in ("json", "random", "torch", "isopix"):
-        (tmp_path / f"{name}.py").write_text(f"open('{name}.executed', 'w')")
-    subprocess.run([sys.executable, "-P", "-c", CHILDREN], cwd=tmp_path, check=True)
-    assert not list(tmp_path.glob("*.executed"))

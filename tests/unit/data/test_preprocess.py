@@ -31,7 +31,7 @@ from tests.unit.data.shards import encoded
 
 HOW = DataConfig(rows=8, cols=8)
 SIDES = st.integers(1, 300)
-PLACES = st.none() | st.builds(CropPosition, st.floats(0, 0.999), st.floats(0, 0.999))
+PLACES = st.none() | st.tuples(st.floats(0, 0.999), st.floats(0, 0.999))
 
 
 def _results(images: list[bytes], how: DataConfig = HOW) -> list[PreprocessedImage | str]:

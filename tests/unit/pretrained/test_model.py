@@ -16,6 +16,7 @@ from torch.nn import functional as F
 import isopix
 from isopix.core.random import generator
 from isopix.core.types import Images
+from isopix.generate.complete import completion_steps
 from isopix.model.positions import Pool
 from isopix.pretrained.model import PretrainedModel
 from isopix.probing.features import extract_features
@@ -126,7 +127,7 @@ def test_it_is_moved_copied_pickled_and_restored_as_any_module(causal: Pretraine
 CALLS: dict[str, tuple[str, Callable[[PretrainedModel, Images], object]]] = {
     "probe": ("ar", lambda of, x: isopix.probe(of, limit=40, method="ridge")),
     "sample": ("ar", lambda of, x: of.sample(2)),
-    "steps": ("bert", lambda of, x: list(of.complete_steps(x))),
+    "steps": ("bert", lambda of, x: list(completion_steps(of.loaded.model, of.prompt(x)))),
     "reconstruct": ("bert", isopix.reconstruct),
     "features": ("ar", lambda of, x: of.features(x)),
     "one that fails": ("ar", lambda of, x: refusal(isopix.reconstruct, of, x)),

@@ -29,8 +29,10 @@ def pretrained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return train("igpt.digits_bert", out, *SMALL, "steps=4").run.path
 
 
-def refit(source: object, out: Path, *words: str, observer: RunObserver = SILENT) -> RunStatus:
-    start = prepare_finetune(str(source), [*WORDS, *words])
+def refit(
+    source: object, out: Path, *words: str, observer: RunObserver = SILENT, from_scratch: bool = False
+) -> RunStatus:
+    start = prepare_finetune(str(source), [*WORDS, *words], from_scratch=from_scratch)
     check_selects_step(start.recipe)
     return train_selected(select_step, start, out, CPU, observer)
 
@@ -110,7 +112,7 @@ def test_from_scratch_the_palette_of_the_selection_is_used(tmp_path: Path) -> No
     np.savez(tmp_path / "set.npz", x_train=pixels.astype(np.uint8), y_train=labels)
     words = [*SMALL, "steps=20", "evaluate_every=5", f"data.source={tmp_path / 'set.npz'}", "batch_size=16"]
     words += ["codec.num_colors=8", "data.rows=8", "data.cols=8", "lr=0.01"]
-    assert refit("igpt.translated_digits", tmp_path / "ft", *words).finished
+    assert refit("igpt.translated_digits", tmp_path / "ft", *words, from_scratch=True).finished
     codecs = [load_run(tmp_path / "ft" / name, device=CPU).network.codec for name in ("", "selection")]
     assert codecs[0].fingerprint() == codecs[1].fingerprint()
 

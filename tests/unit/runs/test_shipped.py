@@ -10,7 +10,7 @@ from torch.nn import functional as F
 import isopix
 from isopix.data.load import load_dataset
 from isopix.recipes import registry
-from isopix.runs.load import COPIES, FORMER_NAMES, load_run, saved_recipe, shipped_models
+from isopix.runs.load import COPIES, load_run, saved_recipe, shipped_models
 from isopix.runs.start import prepare_finetune, prepare_pretrain
 from tests.trained import CPU
 
@@ -77,27 +77,20 @@ def test_another_run_where_the_copy_would_be_is_not_taken_for_it() -> None:
 
 def test_a_model_has_another_name_than_every_recipe() -> None:
     assert not MODELS.keys() & registry.RECIPES.keys()
-    assert {saved_recipe(folder).name: name for name, folder in MODELS.items()} == FORMER_NAMES
 
 
-def test_the_name_of_a_recipe_means_its_model_where_only_weights_make_sense(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    by_name, found = isopix.load("igpt.digits", device="cpu"), isopix.load(NAME, device="cpu")
-    assert all(map(torch.equal, by_name.state_dict().values(), found.state_dict().values()))
-    isopix.sample("igpt.digits", count=1, device="cpu")
-    assert (COPIES / NAME).is_dir()
-    start = prepare_pretrain(None, weights="igpt.digits")
-    assert start.provenance["pretrained"]["run"] == str(MODELS[NAME])
-    noted = [each.message for each in caplog.records if "is a recipe" in each.message]
-    assert noted == [f"igpt.digits is a recipe; its trained model {NAME} is used"] * 3
+def test_where_weights_are_needed_a_recipe_is_refused_and_its_model_named() -> None:
+    for call in (isopix.load, lambda name: prepare_pretrain(None, weights=name)):
+        with pytest.raises(ValueError, match=f"without weights; its trained model is {NAME}; to train"):
+            call("igpt.digits")
 
 
 def test_fine_tuning_starts_from_a_model_or_from_scratch_as_it_is_told() -> None:
-    with pytest.raises(ValueError, match=f"its trained model {NAME}, or give from_scratch to train the"):
+    with pytest.raises(ValueError, match=f"its trained model is {NAME}; give from_scratch to train it"):
         prepare_finetune("igpt.digits")
     assert prepare_finetune("igpt.digits", from_scratch=True).run is None
-    assert prepare_finetune("igpt.digits_bert").run is None
+    with pytest.raises(ValueError, match="is a recipe; give from_scratch to train it"):
+        prepare_finetune("igpt.digits_bert")
     tuned = prepare_finetune(NAME)
     assert tuned.provenance == {"pretrained": {"run": str(MODELS[NAME]), "step": 400}}
     with pytest.raises(ValueError, match=f"pretrain --from {NAME} --out OUT"):

@@ -99,7 +99,8 @@ def test_a_job_is_checked_and_not_begun(tmp_path: Path, name: str, lr: str) -> N
     assert verb.slurm
 
     def call(*words: str) -> Any:
-        return verb.function("igpt.digits_bert", *words, f"lr={lr}", out=tmp_path / "run", limit=LIMIT, **CPU)
+        source = "igpt.digits-trained" if name == "finetune" else "igpt.digits"
+        return verb.function(source, *words, f"lr={lr}", out=tmp_path / "run", limit=LIMIT, **CPU)
 
     check_job(lambda: call("batch_size=8"), 4)
     assert list(tmp_path.iterdir()) == []
