@@ -43,14 +43,24 @@ def ablation(found: dict[str, Any] | None = None) -> str:
 
 
 def by_row(found: dict[str, Any]) -> dict[str, Runs]:
+    """Return the runs of each row: both ends, then shorter schedules, and parts by their loss."""
     names = {each["row"]: None for each in found["runs"].values()}
-    order = sorted(names, key=lambda name: (name not in ENDS, "32x32" in name, name.lower()))
-    return {name: of_row(found["runs"], name) for name in order}
+
+    def place(row: tuple[str, Runs]) -> tuple[Any, ...]:
+        name, runs = row
+        loss = statistics.mean(each["test_nats"] for each in runs)
+        return name not in ENDS, "32x32" in name, is_part(name), runs[0]["end"], loss
+
+    return dict(sorted(((name, of_row(found["runs"], name)) for name in names), key=place))
+
+
+def is_part(row: str) -> bool:
+    return " + " in row or " - " in row
 
 
 def reference(row: str) -> str:
     """Return the row that one is compared with: its end, and faithful for whole recipes."""
-    if " + " in row or " - " in row:
+    if is_part(row):
         return row.split(" ", 1)[0]
     return row.replace("modern", "faithful") if "32x32" in row else "faithful"
 
