@@ -25,7 +25,7 @@ LOGITS[:, torch.arange(400), LABELS] += 1.0
 
 
 def finetuned(folder: Path, name: str, *words: str) -> Path:
-    recipe = prepare_finetune(name, settings=[*WORDS, *words]).recipe
+    recipe = prepare_finetune(name, settings=[*WORDS, *words], from_scratch=True).recipe
     train(recipe, folder)
     return folder
 
