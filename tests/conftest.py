@@ -14,6 +14,9 @@ from tests import typecheck
 typecheck.install()  # before the package is imported
 
 from tests.registry import restored_registry  # noqa: E402
+from tests.tiny_runs import copy_of, pristine, unchecked  # noqa: E402
+
+__all__ = ["copy_of", "pristine", "unchecked"]
 
 os.environ["MPLBACKEND"] = "Agg"
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX2")  # convolutions of every x86 CPU round alike

@@ -19,10 +19,7 @@ from isopix.runs.load import load_run
 from isopix.runs.pretrain import fit_codec
 from isopix.storage import provenance
 from tests.smoke.conftest import add_photos
-from tests.tiny_runs import pristine, unchecked
 from tests.trained import CPU
-
-__all__ = ["pristine", "unchecked"]
 
 Cached = Callable[[Callable[[], Any]], Any]
 

@@ -21,9 +21,8 @@ from isopix.storage.checkpoint import load_checkpoint
 from tests.laws import test_results
 from tests.laws.test_results import CALLS
 from tests.smoke.conftest import Run, isopix, quick_figures, quick_probes
-from tests.tiny_runs import unchecked
 
-__all__ = ["isopix", "quick_figures", "quick_probes", "unchecked"]
+__all__ = ["isopix", "quick_figures", "quick_probes"]
 
 WRITING = ["complete", "data", "evaluate", "export", "finetune", "neighbors", "palette", "pretrain"]
 WRITING += ["probe", "probe ar", "reconstruct", "report", "sample"]

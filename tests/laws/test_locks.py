@@ -15,10 +15,8 @@ from isopix.storage.atomic import LOCK_FILE, exclusive_lock
 from isopix.storage.run_folder import FOLDER_LOCK
 from isopix.studies.inductive_bias.study import BiasStudy
 from tests.laws.test_resume import recipe
-from tests.tiny_runs import TINY, Copy, cli, copy_of, pristine, unchecked
+from tests.tiny_runs import TINY, Copy, cli
 from tests.trained import CPU, StopAt, logged, resume, train
-
-__all__ = ["copy_of", "pristine", "unchecked"]
 
 QUICK = " ".join(TINY)
 SEARCH = f"pretrain igpt.digits {QUICK} lr=search:0.01..0.01 --out out"

@@ -23,9 +23,9 @@ from tests.golden.values import PASSING, check_golden, contents
 from tests.laws.test_stores import _logged
 from tests.laws.test_verbs import PACKAGE
 from tests.smoke.conftest import known_throughput
-from tests.tiny_runs import cli, unchecked
+from tests.tiny_runs import cli
 
-__all__ = ["known_throughput", "unchecked"]
+__all__ = ["known_throughput"]
 
 QUICK = (
     "steps=2 depth=2 width=16 batch_size=8 log_every=1 evaluate_every=1 evaluate_images=16 num_test_images=16"

@@ -24,11 +24,8 @@ from isopix.train.evaluator import EvaluatorSpec, HeldOutLoss
 from isopix.train.tasks import PretrainTask
 from tests.golden.values import check_golden
 from tests.laws import cases
-from tests.tiny_runs import unchecked
 from tests.unit.probing.cases import CPU, easy
 from tests.unit.train.test_trainer import Run
-
-__all__ = ["unchecked"]
 
 # A part, what it is tested with, and another value of each of its settings, after "+" with what both need.
 PIXELS = """

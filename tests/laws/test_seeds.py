@@ -26,10 +26,9 @@ from isopix.pretrained.images import sample_of_each
 from tests.golden.values import check_golden
 from tests.laws.test_options import call, shown
 from tests.smoke.conftest import workplace
-from tests.tiny_runs import unchecked
 from tests.unit.data.shards import noise, whole
 
-__all__ = ["unchecked", "workplace"]
+__all__ = ["workplace"]
 
 PACKAGE = Path(isopix.__file__).parent
 DATA, TRAIN, OPTION = 101, 202, 303

@@ -14,10 +14,7 @@ from isopix.recipes.recipe import Recipe
 from tests.golden.values import check_golden
 from tests.laws.test_stores import _logged
 from tests.smoke.conftest import add_photos
-from tests.tiny_runs import unchecked
 from tests.trained import all_tensors, newest, train
-
-__all__ = ["unchecked"]
 
 BASE = "depth=2 width=8 steps=3 batch_size=8 log_every=1 evaluate_every=2 evaluate_images=4 num_test_images=4"
 BASE += " rows=8 cols=8 num_colors=8 objective.mask.ratio=0.5 checkpoint_every=3 max_warmup_fraction=0.5"

@@ -7,9 +7,6 @@ import pytest
 
 from tests.golden.values import check_golden
 from tests.laws.test_options import SPLITS, call, outcome, write
-from tests.tiny_runs import unchecked
-
-__all__ = ["unchecked"]
 
 QUICK = "steps=4 depth=1 width=16 batch_size=8 log_every=1 evaluate_every=2 lr=0.01"
 RUNS = {

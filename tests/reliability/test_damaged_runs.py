@@ -12,9 +12,9 @@ from isopix.storage.run_folder import RunFolder
 from isopix.verbs.report import result_kinds
 from tests.golden.values import check_golden
 from tests.smoke.conftest import Run, isopix
-from tests.tiny_runs import TINY, cli, pristine, unchecked
+from tests.tiny_runs import TINY, cli
 
-__all__ = ["isopix", "pristine", "unchecked"]
+__all__ = ["isopix"]
 
 TUNE = " ".join(["finetune ar generative_weight=1 checkpoint_every=2 --limit 60", *TINY])
 MAKING = [f"{TUNE} --out run", f"{TUNE} --out other", "sample run -n 1", "sample run -n 1 --seed 1"]

@@ -23,10 +23,8 @@ from isopix.data.sources.base import Source, SourceSplit, with_class_names
 from isopix.recipes import registry
 from isopix.runs.resume import folder_of_runs
 from isopix.storage.run_folder import own_folder
-from tests.tiny_runs import CPU, Copy, copy_of, pristine
+from tests.tiny_runs import CPU, Copy
 from tests.unit.data.refusal import refusal
-
-__all__ = ["copy_of", "pristine"]
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (12, 8, 8, 3), dtype=np.uint8)
 

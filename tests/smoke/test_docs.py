@@ -17,9 +17,6 @@ from isopix.recipes import registry
 from isopix.runs.load import shipped_models
 from isopix.verbs import VERBS
 from tests.smoke.conftest import Run
-from tests.tiny_runs import unchecked
-
-__all__ = ["unchecked"]
 
 ROOT = Path(__file__).parents[2]
 PAGES = [

@@ -17,9 +17,8 @@ from PIL import Image
 
 from tests.browser.chromium import browser, has_browser
 from tests.smoke.conftest import Run, free_port
-from tests.tiny_runs import pristine
 
-__all__ = ["browser", "pristine"]
+__all__ = ["browser"]
 
 has_gradio = importlib.util.find_spec("gradio") is not None
 needs_gradio = pytest.mark.skipif(not has_gradio, reason="needs gradio: pip install -e '.[studio]'")

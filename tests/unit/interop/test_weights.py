@@ -12,14 +12,11 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from isopix.interop.imagegpt import read_imagegpt
-from isopix.interop.imported_model import convert_tensors, import_run
+from isopix.interop.imported_model import convert_tensors
 from isopix.interop.name_tables import Naming, with_class_position
 from isopix.interop.weights import WeightFiles
-from isopix.runs.load import load_run
-from isopix.storage import checkpoint
-from isopix.storage.run_folder import RunFolder
 from tests.unit.data.refusal import refusal
-from tests.unit.interop.models import HEAD, change_json, change_weights, network
+from tests.unit.interop.models import HEAD, change_json, change_weights
 
 
 def sharded(source: Path, kind: str) -> None:
@@ -123,18 +120,3 @@ def test_tensors_become_float32_before_they_are_summed(dtype: torch.dtype) -> No
     tensors, _ = convert_tensors(stored, Naming("theirs", ""), [mapping], own)
     assert torch.equal(tensors["b"], table[0, 1:].float())
     assert torch.equal(tensors["a"], 1 + table[0, 0].float())
-
-
-@pytest.mark.parametrize("data", [None, "my photos"])
-def test_a_run_holds_the_imported_model_and_its_origin(
-    source: Path, tmp_path: Path, data: str | None
-) -> None:
-    imported = import_run(lambda: read_imagegpt(source), tmp_path / "run", data=data)
-    run = RunFolder.open(tmp_path / "run")
-    found = load_run(run.path, device=torch.device("cpu"))
-    own = network().tensors()
-    assert all(torch.equal(tensor, own[name]) for name, tensor in found.network.tensors().items())
-    environment = json.loads(run.environment.read_text())
-    assert (environment["imported"], environment.get("trained_on")) == ("Hugging Face a", data)
-    assert found.imported["skipped"] == imported.skipped
-    assert len(checkpoint.verify_files(checkpoint.latest_folder(run.checkpoints))) == 5

@@ -3,10 +3,7 @@
 import pytest
 
 from isopix.pretrained.model import PretrainedModel
-from tests.tiny_runs import copy_of, pristine, unchecked
 from tests.unit.pretrained.cases import CAUSAL, MASKED, model
-
-__all__ = ["copy_of", "pristine", "unchecked"]
 
 
 @pytest.fixture(params=[CAUSAL, MASKED], ids=["autoregressive", "masked"])

@@ -15,7 +15,7 @@ from isopix.probing import features as module
 from isopix.probing import splits
 from isopix.probing.config import ProbeConfig
 from isopix.probing.features import NetworkFeatures, extract_features, read_splits
-from isopix.probing.splits import Features, FeatureSplits, Standardizer, streamed
+from isopix.probing.splits import Features, FeatureSplits, Standardizer
 from isopix.recipes import registry
 from isopix.runs.load import LoadedRun
 from isopix.runs.state import State
@@ -55,42 +55,6 @@ def test_features_that_vary_by_rounding_errors_are_zero() -> None:
     features = features.double() + 5
     features[..., 0] = 5 + 1e-7 * features[..., 0]
     assert standardize(cut(features, labels)).test.features[..., 0].abs().max() == 0
-
-
-class Reader:
-    """Features in batches of 7 images, and how often they were computed."""
-
-    def __init__(self, features: Features):
-        self.features, self.count = features, 0
-
-    def __call__(self) -> Iterator[Features]:
-        self.count += 1
-        return iter(self.features.split(7, 1))
-
-
-def readers(features: Features) -> dict[str, Reader]:
-    return {"train": Reader(features[:, :200]), "test": Reader(features[:, 200:])}
-
-
-@pytest.fixture
-def features() -> Features:
-    return torch.cat([clusters(300, 6, 3)[0], 40 * clusters(300, 6, 3)[0] + 1000])
-
-
-@pytest.mark.parametrize("damage", ["", "test.npy", "manifest.json"])
-def test_cached_features_are_computed_once_and_again_if_damaged(
-    tmp_path: Path, features: Features, damage: str
-) -> None:
-    reading, folder = readers(features), tmp_path / "a" / "key"
-    streamed(reading, folder)
-    if damage:
-        content = bytearray((folder / damage).read_bytes())
-        content[-3] ^= 1
-        (folder / damage).write_bytes(content)
-    again = streamed(reading, folder)
-    assert [each.count for each in reading.values()] == [1 + bool(damage)] * 2
-    for name, each in again.items():
-        assert torch.equal(each, reading[name].features)
 
 
 CONFIG = ProbeConfig()

@@ -2,7 +2,6 @@
 
 import json
 import threading
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +18,7 @@ from isopix.runs.pretrain import fit_codec
 from isopix.runs.training_log import RunObserver
 from isopix.storage import checkpoint
 from isopix.train.evaluator import measure_baselines
-from tests.trained import CPU, StopAt, logged, newest, resume, train
+from tests.trained import CPU, StopAt, logged, resume, train
 
 WORDS = ["depth=1", "width=16", "steps=8", "batch_size=16", "log_every=1", "evaluate_images=40"]
 WORDS += ["num_test_images=50"]
@@ -62,20 +61,6 @@ def fits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Fit]:
     monkeypatch.setattr(kmeans, "fit_palette", counted)
     monkeypatch.setenv("ISOPIX_CACHE", str(tmp_path / "cache"))
     return fitted
-
-
-def test_a_palette_is_fitted_once_for_whatever_decides_it(fits: list[Fit]) -> None:
-    recipe = registry.find("igpt.digits")
-    data = load_dataset(recipe.data)
-    first, second = (fit_codec(recipe, data) for _ in range(2))
-    assert torch.equal(first.colors, second.colors)
-    assert first.fingerprint() == second.fingerprint()
-    fit_codec(recipe.updated(seed=1), data)
-    fit_codec(recipe.updated(codec=replace(recipe.model.codec, num_colors=16)), data)
-    fit_codec(recipe, load_dataset(replace(recipe.data, limit=100)))
-    fit_codec(recipe, load_dataset(replace(recipe.data, seed=1)))
-    whole = len(data.train)
-    assert fits == [(whole, 17, 0), (whole, 17, 1), (whole, 16, 0), (100, 17, 0), (whole, 17, 0)]
 
 
 def test_images_with_fewer_colors_give_a_smaller_palette_of_which_the_run_speaks(
@@ -144,30 +129,6 @@ def test_a_checkpoint_holds_the_state_of_its_step(tmp_path: Path, slow_disk: thr
     assert states["at once"].keys() == states["later"].keys()
     assert states["at once"] == states["later"]
     assert len(states["later"]) == 4
-
-
-def test_an_error_in_the_thread_is_raised_at_the_next_checkpoint(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    failed, save, steps = threading.Event(), checkpoint.save_checkpoint, list[int]()
-
-    def fail(folder, *content):
-        if folder.name.endswith("-00000004"):
-            failed.set()
-            raise RuntimeError("the disk is full")
-        save(folder, *content)
-
-    def watch(record) -> None:
-        steps.append(record["step"])
-        if record["step"] == 5:
-            assert failed.wait(20)
-
-    monkeypatch.setattr(state.checkpoint, "save_checkpoint", fail)
-    words = [*SAVING, "async_save=true"]
-    with pytest.raises(RuntimeError, match="the disk is full"):
-        train("igpt.digits", tmp_path / "run", *words, observer=RunObserver(record=watch))
-    assert steps[-1] <= 6
-    assert newest(tmp_path / "run").records["state"]["step"] == 2
 
 
 def test_a_folder_that_was_moved_is_not_created_again(tmp_path: Path) -> None:

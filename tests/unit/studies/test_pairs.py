@@ -9,9 +9,7 @@ from scipy import stats
 import isopix
 from isopix.data.load import load_dataset
 from isopix.runs.image_lists import load_test_images
-from tests.tiny_runs import CPU, TINY, cli, pristine
-
-__all__ = ["pristine"]
+from tests.tiny_runs import CPU, TINY, cli
 
 
 @pytest.fixture(scope="module")

@@ -30,10 +30,7 @@ from isopix.studio.views import (
     surprise_tiles,
     tiles_html,
 )
-from tests.tiny_runs import pristine
 from tests.unit.data.refusal import refusal
-
-__all__ = ["pristine"]
 
 
 @pytest.fixture(scope="session")

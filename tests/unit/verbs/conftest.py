@@ -6,10 +6,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.tiny_runs import copy_of, pristine, unchecked
-
-__all__ = ["copy_of", "pristine", "unchecked"]
-
 
 @pytest.fixture
 def photos(tmp_path: Path) -> Path:
