@@ -123,8 +123,9 @@ def json_bytes(values: Mapping[str, Any]) -> bytes:
 
 def read_json(path: Path) -> dict[str, Any]:
     """Return a JSON object. Raises ValueError, which begins with the file's name, or OSError."""
+    text = read_regular(path)
     try:
-        values = json.loads(read_regular(path))
+        values = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path.name} is not JSON: {error}") from None
     if not isinstance(values, dict):
