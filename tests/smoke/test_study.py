@@ -32,7 +32,7 @@ def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("no_figures")
 def test_a_study_is_made_and_a_failed_trial_is_retried(isopix: Run) -> None:
     blocked = Path("bias/trials/mixer-pix2vec-1-seed-0/letter.txt")
-    plan = {"scale": "tiny", "architectures": [["conv", "pix2vec", 1]], "seeds": 1, "data": "digits"}
+    plan = {"scale": "tiny", "cells": ["conv-pix2vec-1"], "seeds": 1, "data": "digits"}
     blocked.parent.mkdir(parents=True)
     blocked.write_text("in the way")
     Path("bias/results").mkdir()
