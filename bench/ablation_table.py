@@ -104,10 +104,17 @@ def note(found: dict[str, Any]) -> str:
     first, (loss, whole, crossed) = ends["faithful"][0], crossing_of_ends(found)
     part = "does not reach" if crossed is None else f"reaches, with {crossed / whole:.0%} of its FLOPs,"
     images, rates = first["probe"]["num_images"], (f"{each[0]['lr']:g} ({end})" for end, each in ends.items())
+    larger = [
+        f"{row}: {' '.join(runs[0]['settings'])}, {runs[0]['steps']:,} steps, {count_of(len(runs), 'seed')}"
+        for row, runs in by_row(found).items()
+        if "32x32" in row
+    ]
     facts = (
         f"{found['data']}, {' '.join(found['shared'])}, {first['steps']} steps",
-        f"mean ± std over {seeds(found)}, and 95% intervals of paired differences from the row's end",
-        f"learning rates {', '.join(rates)}, of five each",
+        *larger,
+        f"mean ± std over {seeds(found)}, and 95% intervals of paired differences from the row's end, "
+        "not adjusted for the number of rows",
+        f"learning rates {', '.join(rates)}, of five each by the validation loss of seed 0",
         f"probe of {images['train']:,} training and {images['test']:,} test images, layer by validation",
         f"training on {found['device']}, isopix {found['isopix']}",
         f"inside its run, modern {part} faithful's last validation loss, {loss:.3f}",

@@ -154,7 +154,7 @@ def comparison_setup(runs: dict[str, Any]) -> str:
     return (
         f"Fine-tuned and from scratch: mean ± std (n − 1) over {' or '.join(designs)}; the same labels, "
         f"validation images and steps for both; {' and '.join(seen)} training images processed, {tested:,} "
-        f"test images. The interval is over {runs_varied(runs)}."
+        f"test images. The interval is over {runs_varied(runs)}, for these test images."
     )
 
 
@@ -165,10 +165,11 @@ def runs_varied(runs: dict[str, Any]) -> str:
 
 
 def design(run: dict[str, Any]) -> str:
-    """Format the design: `5 balanced draws of 312 labels × 3 pre-training seeds`, or `seeds`."""
+    """Format the design: `5 balanced draws of 312 labels × 3 pre-training seeds`; seeds alone by column."""
     seeds, draws = (len(run["comparison"][key]) for key in ("seeds", "draws"))
-    subsets = f"{count_of(draws, 'balanced draw')} of {run['finetuning']['labeled']:,} labels"
-    return f"{subsets} × {count_of(seeds, 'pre-training seed')}" if draws else "seeds"
+    labels = f"{run['finetuning']['labeled']:,} labels"
+    subsets = f"{count_of(draws, 'balanced draw')} of {labels} × {count_of(seeds, 'pre-training seed')}"
+    return subsets if draws else f"seeds, with all {labels}"
 
 
 def error_cells(results: list[dict[str, Any]]) -> list[str]:

@@ -209,7 +209,7 @@ def shipped_models() -> dict[str, Path]:
 
 
 def trained_hint(recipe: str) -> str:
-    """Return a text that names the models of a recipe; empty if there is none."""
+    """Return the trained models of a recipe as the part of a sentence; empty if there is none."""
     own = [name for name in shipped_models() if name.startswith(f"{recipe}-")]
     return f"its trained model is {', '.join(own)}; " if own else ""
 
