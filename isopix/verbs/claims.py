@@ -1,16 +1,17 @@
 """`isopix claims`: what the papers claim, and which of it holds here."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
 from isopix.core.choices import MFU
 from isopix.core.verb import VERBS, verb
+from isopix.recipes.published import TableRow
 from isopix.storage.provenance import CHECKOUT
 from isopix.studies.inductive_bias.results import ClaimRecord
-from isopix.studies.papers.results import ClaimsResult, PublishedNumber
+from isopix.studies.papers.results import ClaimsResult, PublishedRow
 from isopix.studies.results import ReproductionResult, cell_text
 from isopix.verbs.options import DeviceLike
 from isopix.verbs.pretrain import same_command
@@ -49,12 +50,14 @@ def claims(
         with with_resume_hint(runs, same_command()):
             train_claims(runs / "claims", source, seconds, speed, partial(_run_verb, device))
     chosen = [each for each in CLAIMS if paper in (None, each.paper)]
-    own = evaluated(chosen, read_claims(runs / "claims", source))
-    found = {f"Claims, from {runs / 'claims'}": tuple(own)} if own else {}
-    if paper in (None, "isotropic"):
-        found |= dict(_studies(runs))
     missing = () if runs.is_dir() else (f"{runs} is not there, so that nothing is measured; give --runs",)
-    return ClaimsResult(claims=found, numbers=tuple(_numbers(runs, paper)), warnings=missing)
+    return ClaimsResult(
+        folder=str(runs / "claims"),
+        claims=tuple(evaluated(chosen, read_claims(runs / "claims", source))),
+        studies=_studies(runs) if paper in (None, "isotropic") else {},
+        numbers=tuple(_published(runs, paper)),
+        warnings=missing,
+    )
 
 
 def _seconds(budget: str) -> float:
@@ -77,37 +80,39 @@ def _run_verb(device: DeviceLike, command: str, *given: object, **options: objec
     return Path(VERBS[command].function(*given, device=device, **options).path)
 
 
-def _studies(runs: Path) -> Iterator[tuple[str, tuple[ClaimRecord, ...]]]:
-    """Yield the ten claims of each study in a folder, by their pool."""
+def _studies(runs: Path) -> dict[str, dict[str, tuple[ClaimRecord, ...]]]:
+    """Return the ten claims of each study in a folder, by pool."""
     from isopix.studies.inductive_bias.study import BiasStudy
 
-    for file in sorted(runs.glob(f"*/{BiasStudy.file}")):
-        for pool, own in BiasStudy.open(file.parent).claims().items():
-            yield f"Convolutions, mixers and transformers, pool {pool}, from {file.parent}", own
+    folders = [each.parent for each in sorted(runs.glob(f"*/{BiasStudy.file}"))]
+    return {str(each): dict(BiasStudy.open(each).claims()) for each in folders}
 
 
-def _numbers(runs: Path, paper: str | None) -> Iterator[PublishedNumber]:
-    """Yield the cells of every published table, with those of reproductions in a folder."""
+def _published(runs: Path, paper: str | None) -> Iterator[PublishedRow]:
+    """Yield the rows of every published table, with those of reproductions in a folder."""
     from isopix.recipes.cost import device_costs
     from isopix.studies.papers.protocol import Setup, all_protocols
 
     for protocol in all_protocols():
-        own = protocol.name.partition(".")[0]
-        if paper not in (None, own):
+        if paper not in (None, protocol.name.partition(".")[0]):
             continue
+        methods = {each.method for each in protocol.rows(Setup("paper"))}
         flops = sum(each.training_flops() for each in protocol.trials(Setup("paper")))
         [hours] = [each.hours for each in device_costs(flops, "bf16") if each.device == "A100"]
         reports = [ReproductionResult.read(each) for each in runs.glob(f"**/{protocol.name}/report.json")]
         measured = [row for each in reports for row in each.rows if row.measured]
+        numbers = partial(_numbers, units=protocol.units)
         for row in protocol.published:
-            for column in row.cells:
-                text = partial(cell_text, column=column, unit=protocol.units.get(column, ""))
-                ours = [
-                    f"{text(each)} ({each.method}, {each.data})"
-                    for each in measured
-                    if each.method.partition(", scale ")[0] == row.method and column in each.cells
-                ]
-                status = "" if ours else f"not run: {hours:,.0f} A100-hours for the table"
-                place = f"{protocol.name}, {row.source}" if row.source else protocol.name
-                cell = (own, place, f"{row.method}, {row.data}", column)
-                yield PublishedNumber(*cell, text(row), "; ".join(ours), status)
+            same = [each for each in measured if each.method.partition(", scale ")[0] == row.method]
+            ours = "; ".join(f"{numbers(each)} ({each.method}, {each.data})" for each in same)
+            status = f"not run: {hours:,.0f} A100-hours for the table" if not ours else ""
+            if row.method not in methods:
+                status = "another method"
+            place = f"{protocol.name}, {row.source}" if row.source else protocol.name
+            yield PublishedRow(place, row.method, row.data, numbers(row), ours, status)
+
+
+def _numbers(row: TableRow, units: Mapping[str, str]) -> str:
+    """Return the cells of a row: `40 labels 26.8 ± 1.5, 250 labels 12.4 ± 0.6`."""
+    texts = {name: cell_text(row, name, unit) for name, unit in units.items()}
+    return ", ".join(f"{name} {text}" for name, text in texts.items() if text)

@@ -10,30 +10,36 @@ from isopix.studies.inductive_bias.results import ClaimRecord, contrast_row
 
 
 @dataclass(frozen=True)
-class PublishedNumber:
-    """A cell of a paper's table, and that of a reproduction, if there is one; `status` says why not."""
+class PublishedRow:
+    """A row of a paper's table, and the same method of reproductions; `status` says why there is none."""
 
-    paper: str
     place: str
-    row: str
-    column: str
+    method: str
+    data: str
     published: str
     ours: str = ""
     status: str = ""
 
 
 class ClaimsResult(Result):
-    """Claims on which of two numbers is larger, with their verdicts by source, and published numbers."""
+    """Verdicts: on claims of which of two numbers is larger, whose networks are in `folder`; on the ten claims
+    of each study, by its folder and by pool. And published numbers.
+    """
 
-    claims: Mapping[str, tuple[ClaimRecord, ...]]
-    numbers: tuple[PublishedNumber, ...]
+    folder: str
+    claims: tuple[ClaimRecord, ...]
+    studies: Mapping[str, Mapping[str, tuple[ClaimRecord, ...]]]
+    numbers: tuple[PublishedRow, ...]
 
     def tables(self) -> list[Table]:
-        columns = ["claim", "contrast", "mean", "95% interval", "n", "verdict"]
-        found = [Table(source, columns, _claim_rows(own)) for source, own in self.claims.items()]
-        numbers = [[*vars(each).values()] for each in self.numbers]
-        names = ["paper", "place", "row", "column", "published", "ours", "status"]
-        return [*found, Table("Published numbers", names, numbers)]
+        columns = ["place", "claim, contrast", "mean", "95% interval", "n", "verdict"]
+        names = ["place", "method", "data", "published", "ours", "status"]
+        found = [
+            Table(f"Claims, from {self.folder}", columns, _claim_rows(self.claims)),
+            *(_study_table(folder, own) for folder, own in self.studies.items()),
+            Table("Published numbers: losses in nats, all others in per cent", names, [[*vars(each).values()] for each in self.numbers]),
+        ]
+        return [each for each in found if each.rows]
 
 
 def _claim_rows(claims: tuple[ClaimRecord, ...]) -> list[tuple[Any, ...]]:
@@ -44,3 +50,11 @@ def _claim_rows(claims: tuple[ClaimRecord, ...]) -> list[tuple[Any, ...]]:
             _, text, mean, interval, verdict = contrast_row(each)
             rows.append(("", text, mean, interval, len(each.values), verdict))
     return rows
+
+
+def _study_table(folder: str, pools: Mapping[str, tuple[ClaimRecord, ...]]) -> Table:
+    """Return the verdicts of a study, without contrasts, which its page has."""
+    columns = ["place", "claim", *(f"verdict, pool {pool}" for pool in pools)]
+    same = zip(*pools.values(), strict=True)
+    rows = [(own[0].source, own[0].claim, *(each.verdict for each in own)) for own in same]
+    return Table(f"Convolutions, mixers and transformers, from {folder}", columns, rows)

@@ -63,7 +63,7 @@ def finetuning(setup: Setup) -> Sequence[MeasuredRow]:
     (data,), recipe = setup.datasets("imagenet-1k"), _recipe(setup)
     networks = {
         "masked patch prediction": setup.network("vit", recipe),
-        "from scratch, same settings": setup.from_scratch("vit-scratch", recipe),
+        "from scratch": setup.from_scratch("vit-scratch", recipe),
     }
     return [
         MeasuredRow(method, data, network, {ACCURACY: Cell(_finetune(setup, network, data), TUNED)})
