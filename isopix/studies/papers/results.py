@@ -22,8 +22,8 @@ class PublishedRow:
 
 
 class ClaimsResult(Result):
-    """Verdicts: on claims of which of two numbers is larger, whose networks are in `folder`; on the ten claims
-    of each study, by its folder and by pool. And published numbers.
+    """Published numbers, and verdicts on claims: on those of which of two numbers is larger, whose networks
+    are in `folder`, and on the ten of each study, by its folder and by pool.
     """
 
     folder: str
@@ -34,10 +34,11 @@ class ClaimsResult(Result):
     def tables(self) -> list[Table]:
         columns = ["place", "claim, contrast", "mean", "95% interval", "n", "verdict"]
         names = ["place", "method", "data", "published", "ours", "status"]
+        rows = [[*vars(each).values()] for each in self.numbers]
         found = [
             Table(f"Claims, from {self.folder}", columns, _claim_rows(self.claims)),
             *(_study_table(folder, own) for folder, own in self.studies.items()),
-            Table("Published numbers: losses in nats, all others in per cent", names, [[*vars(each).values()] for each in self.numbers]),
+            Table("Published numbers: losses in nats, all others in per cent", names, rows),
         ]
         return [each for each in found if each.rows]
 
