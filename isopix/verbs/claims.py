@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from isopix.core.choices import MFU
 from isopix.core.verb import VERBS, verb
@@ -80,12 +80,12 @@ def _run_verb(device: DeviceLike, command: str, *given: object, **options: objec
     return Path(VERBS[command].function(*given, device=device, **options).path)
 
 
-def _studies(runs: Path) -> dict[str, dict[str, tuple[ClaimRecord, ...]]]:
+def _studies(runs: Path) -> dict[str, Mapping[Any, tuple[ClaimRecord, ...]]]:
     """Return the ten claims of each study in a folder, by pool."""
     from isopix.studies.inductive_bias.study import BiasStudy
 
     folders = [each.parent for each in sorted(runs.glob(f"*/{BiasStudy.file}"))]
-    return {str(each): dict(BiasStudy.open(each).claims()) for each in folders}
+    return {str(each): BiasStudy.open(each).claims() for each in folders}
 
 
 def _published(runs: Path, paper: str | None) -> Iterator[PublishedRow]:
