@@ -15,7 +15,9 @@ QUANTITIES = {"parameters": "parameters in blocks", "tokens": "tokens seen", "va
 
 @dataclass(frozen=True)
 class NetworkOutcome(TrialOutcome):
-    """A trained network; `parameters` are those of its blocks, `tokens` the pixels that it has seen."""
+    """A trained network; `parameters` are those of its blocks, `tokens` the pixels that it has seen, and
+    `untrained_error` that of the same network untrained, where it is probed too.
+    """
 
     recipe: str = ""
     size: str = ""
@@ -25,6 +27,7 @@ class NetworkOutcome(TrialOutcome):
     tokens: int = 0
     loss: float = 0.0
     error: float = 0.0
+    untrained_error: float | None = None
     layer: int = 0
     seconds: float = 0.0
 
@@ -180,7 +183,7 @@ class SpeedResult(TrialsResult):
     texts: Mapping[str, str] = field(default_factory=dict)
 
     def tables(self) -> list[Table]:
-        columns = ["record", "", "FLOPs", "minutes", "÷ before", "probe accuracy (%)", "seeds", "target"]
+        columns = ["record", "", "FLOPs", "minutes", "÷ before", "probe (%)", "untrained", "seeds", "target"]
         rows, before = list[tuple[str, ...]](), 0.0
         for name, text in self.texts.items():
             planned = [each for key, each in self.trials.items() if key.partition("-seed-")[0] == name]
@@ -189,11 +192,12 @@ class SpeedResult(TrialsResult):
                 continue
             minutes, accuracies = [each.seconds / 60 for each in own], [1 - each.error for each in own]
             ratio = f"{mean(minutes) / before:.2f}" if before else ""
-            accuracy = mean_and_std([100 * each for each in accuracies], ".2f")
+            untrained = [1 - each.untrained_error for each in own if each.untrained_error is not None]
+            texts = [mean_and_std([100 * each for each in same], ".2f") for same in (accuracies, untrained)]
             target = "reached" if mean(accuracies) >= TARGET_ACCURACY else "missed"
             target = target if len(own) == len(planned) else "seeds are missing"
             times = f"{own[0].flops:.3g}", mean_and_std(minutes, ".2f"), ratio
-            rows.append((name, text, *times, accuracy, f"{len(own)}", target))
+            rows.append((name, text, *times, *texts, f"{len(own)}", target))
             before = mean(minutes)
         caption = f"Pre-training to {TARGET_ACCURACY:.1%} of test images, mean ± std over seeds"
         return [Table(caption, columns, rows), self.facts_table()]

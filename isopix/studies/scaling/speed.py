@@ -35,7 +35,7 @@ class SpeedStudy(Study[ScalingTrial]):
         recipe = registry.resolve(cell.split("-")[1], file=RECORDS[cell]).recipe
         recipe = self.resolved(recipe, seed, EVALUATED, f"evaluate_every={recipe.train.steps}")
         where = NetworkCell(cell, training_flops(recipe))
-        return ScalingTrial(self.path, cell, recipe, where, self.probe(RIDGE), PROBED)
+        return ScalingTrial(self.path, cell, recipe, where, self.probe(RIDGE), PROBED, untrained=True)
 
     def write_up(self) -> SpeedResult:
         """Write the page, from the trials that are done."""

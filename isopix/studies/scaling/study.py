@@ -10,6 +10,7 @@ import torch
 
 from isopix.data.dataset import ImageDataset
 from isopix.data.load import load_dataset
+from isopix.objectives.base import PretrainModel
 from isopix.plots.scaling import Trend, plot_profiles, plot_trends
 from isopix.probing.config import ProbeConfig
 from isopix.probing.features import FeatureSource, NetworkFeatures, read_splits
@@ -102,13 +103,14 @@ def for_budget(recipe: Recipe, flops: float) -> Recipe:
 
 @dataclass(frozen=True)
 class ScalingTrial(StudyTrial):
-    """A network of a size, trained for as many steps as take the budget."""
+    """A network of a size, trained for as many steps as take the budget; probed untrained too if asked to."""
 
     outcome: ClassVar[type[NetworkOutcome]] = NetworkOutcome
 
     where: NetworkCell
     probe: ProbeMethod
     probed: Mapping[str, int] = field(default_factory=lambda: PROBED)
+    untrained: bool = False
 
     def measure(self, device: torch.device) -> None:
         """Train, evaluate on validation images, and probe every layer; validation chooses the layer."""
@@ -121,9 +123,16 @@ class ScalingTrial(StudyTrial):
             raise RuntimeError(f"the loss diverged at learning rate {lr:g}")
         loaded = load_run(self.run, device=device)
         network = loaded.network.eval()
-        source = NetworkFeatures(loaded.model, recipe.train.precision_on(device), config=ProbeConfig())
-        data = sampled(load_dataset(recipe.data), self.probed)
-        best = probe_source(source, data, self.probe, device)
+        data, untrained_error = sampled(load_dataset(recipe.data), self.probed), None
+
+        def probed(model: PretrainModel) -> LayerScore:
+            source = NetworkFeatures(model, recipe.train.precision_on(device), config=ProbeConfig())
+            return probe_source(source, data, self.probe, device)
+
+        best = probed(loaded.model)
+        if self.untrained:
+            untrained = recipe.build(loaded.network.codec).to(device).eval()
+            untrained_error = 1 - probed(PretrainModel(untrained, recipe.objective)).test_accuracy
         self.write(
             NetworkOutcome(
                 status="done",
@@ -136,6 +145,7 @@ class ScalingTrial(StudyTrial):
                 tokens=recipe.train.steps * recipe.train.batch_size * recipe.grid.positions,
                 loss=trained.loss,
                 error=1 - best.test_accuracy,
+                untrained_error=untrained_error,
                 layer=best.layer,
                 seconds=trained.seconds,
             )

@@ -85,9 +85,17 @@ def test_a_speed_run_has_minutes_and_accuracy_of_all_seeds(
         for each in study.trials:
             slow, seed = each.recipe.train.steps == 3, each.recipe.train.seed
             each.write(
-                replace(found, recipe=each.cell, seconds=180 if slow else 60, error=0.53 + 0.03 * seed)
+                replace(
+                    found,
+                    recipe=each.cell,
+                    seconds=180 if slow else 60,
+                    error=0.53 + 0.03 * seed,
+                    untrained_error=0.6,
+                )
             )
     assert (found.status, found.flops) == ("done", training_flops(first.recipe))
+    assert found.untrained_error is not None
+    assert found.untrained_error != found.error
     table = study.write_up().tables()[0]
     assert table.rows == [
         (
@@ -97,6 +105,7 @@ def test_a_speed_run_has_minutes_and_accuracy_of_all_seeds(
             "3.00 ± 0.00",
             "",
             "45.50 ± 2.12",
+            "40.00 ± 0.00",
             "2",
             "reached",
         ),
@@ -107,6 +116,7 @@ def test_a_speed_run_has_minutes_and_accuracy_of_all_seeds(
             "1.00 ± 0.00",
             "0.33",
             "45.50 ± 2.12",
+            "40.00 ± 0.00",
             "2",
             "reached",
         ),
