@@ -26,7 +26,7 @@ Make = Callable[[], Recipe]
 SIZE, SIDES = ("size", "data.size"), ("data.rows", "data.cols")
 LR = "train.optimizer.lr"
 # `seed` is not data.seed, which only its full path names.
-ALIASES = {"seed": "train.seed", "learning_rate": LR}
+ALIASES = {"seed": "train.seed", "learning_rate": LR, "data": "data.source"}
 EPOCHS = "epochs"  # given instead of the steps, which it is once the images are known
 SETTINGS_GROUPS = (Recipe, ModelSpec, DataConfig, TrainConfig, FineTuneConfig)
 # By default a training evaluates as many images as take a fifth of its work.
@@ -163,7 +163,7 @@ def layers(
 
 
 def full_names(changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the changes with `train.seed` for `seed`, and rows and columns for the side `data.size`."""
+    """Return the changes by the names of `ALIASES`, and with rows and columns for the side `data.size`."""
     changes = {ALIASES.get(path, path): value for path, value in changes.items()}
     rest = {path: value for path, value in changes.items() if path not in SIZE}
     given = {f"data.{path.removeprefix('data.')}" for path in rest}

@@ -137,7 +137,7 @@ def test_a_palette_file_says_how_many_colors_there_are(tmp_path: Path) -> None:
 def test_epochs_are_the_steps_that_read_every_training_image(epochs: float, steps: int, tuned: int) -> None:
     """ceil(epochs * images / 8) of 100 images, or of 2 of each of ten classes."""
     words = ["data.holdout=0", "limit=100", "batch_size=8", f"epochs={epochs}", "learning_rate=0.5"]
-    found = registry.resolve("igpt.digits", settings=words)
+    found = registry.resolve("igpt.tiny", settings=["data=digits", *words])
     assert (found.recipe.train.steps, found.origins["train.steps"]) == (steps, f"{epochs} epochs")
     assert found.recipe.train.optimizer.lr == 0.5
     few = prepare_finetune("igpt.digits", [*words, "data.labels_per_class=2"], from_scratch=True)
