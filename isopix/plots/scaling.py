@@ -22,6 +22,7 @@ class IsoFLOP(NamedTuple):
     parameters: NDArray[np.float64]
     values: NDArray[np.float64]
     parabola: NDArray[np.float64]  # the coefficients, highest first
+    fitted: tuple[float, float]  # the smallest and the largest size of the parabola
     best: tuple[float, float]  # parameters and value at the vertex
 
 
@@ -40,7 +41,7 @@ def plot_profiles(profiles: Mapping[str, Sequence[IsoFLOP]]) -> Figure:
     figure, panels = _panels(len(profiles))
     for axes, (name, own) in zip(panels, profiles.items(), strict=False):
         for each, color in zip(own, style.SEQUENTIAL(np.linspace(0.35, 1, len(own))), strict=True):
-            sizes = np.geomspace(each.parameters.min(), each.parameters.max(), 100)
+            sizes = np.geomspace(*each.fitted, 100)
             curve = np.polyval(each.parabola, np.log(sizes))
             axes.plot(each.parameters, each.values, "o", color=color, markersize=3, alpha=0.6)
             axes.plot(sizes, curve, color=color, label=f"{each.budget:.0e} FLOPs".replace("+", ""))

@@ -41,15 +41,15 @@ def mae() -> Recipe:
 def simmim() -> Recipe:
     """SimMIM (Xie et al. 2022): 60% of squares of 2 x 2 patches replaced by a mask token, absolute error."""
     objective = Masked(mask=BlockMask(ratio=0.6), corruption=MaskTokenMaskingSpec())
-    return _patches("simmim", objective, RegressionHeadSpec(error="absolute"))
+    return _patches("simmim", objective, RegressionHeadSpec(error="absolute"), beta2=0.999)
 
 
 def aim() -> Recipe:
     """AIM (El-Nouby et al. 2024): the next patch after a random prefix, by two MLPs of width 128 behind the
-    blocks; squared error of normalized patches.
+    blocks; squared error of normalized patches; matrices of blocks without biases.
     """
     head = PrefixMaskingSpec(head_depth=2, head_width=128)
-    return _patches("aim", Prefix(corruption=head), NORMALIZED)
+    return _patches("aim", Prefix(corruption=head), NORMALIZED, bias=False)
 
 
 def denoising() -> Recipe:
@@ -57,16 +57,17 @@ def denoising() -> Recipe:
     return _patches("denoising", Denoising(), RegressionHeadSpec())
 
 
-def _patches(name: str, objective: ObjectiveSpec, head: RegressionHeadSpec) -> Recipe:
+def _patches(
+    name: str, objective: ObjectiveSpec, head: RegressionHeadSpec, *, beta2: float = 0.95, bias: bool = True
+) -> Recipe:
+    norm, mlp = LayerNormSpec(epsilon=1e-6), TwoLayerMLPSpec(bias=bias)
     return Recipe(
         name=f"patches.{name}",
         model=ModelSpec(
             codec=FullPatchSpec(patch_size=4),
             stem=PatchEmbedSpec(),
             positions=SinCosPositionEmbeddingSpec(),
-            block=TransformerSpec(
-                heads=4, attention_bias=True, norm=LayerNormSpec(epsilon=1e-6), mlp=TwoLayerMLPSpec()
-            ),
+            block=TransformerSpec(heads=4, attention_bias=bias, norm=norm, mlp=mlp),
             depth=4,
             width=128,
             init="vit",
@@ -77,7 +78,7 @@ def _patches(name: str, objective: ObjectiveSpec, head: RegressionHeadSpec) -> R
         train=TrainConfig(
             steps=6000,
             batch_size=64,
-            optimizer=AdamW(lr=1e-3, beta2=0.95, weight_decay=0.05),
+            optimizer=AdamW(lr=1e-3, beta2=beta2, weight_decay=0.05),
             schedule=WarmupCosineSchedule(),
             evaluate_every=500,
             evaluate_images=1000,

@@ -18,7 +18,6 @@ from isopix.core.text import naming
 from isopix.data.load import load_dataset
 from isopix.probing.probe import ProbeMethod, probe_method
 from isopix.recipes import registry
-from isopix.recipes.cost import training_flops
 from isopix.recipes.recipe import Recipe
 from isopix.runs.pretrain import require_validation
 from isopix.runs.start import with_absolute_paths
@@ -42,13 +41,14 @@ class StudyPlan:
     probe: str | None = None
 
     def merged(self, other: "StudyPlan", order: Sequence[str]) -> "StudyPlan":
-        """Return both plans in one, with the other's images, which may lie elsewhere than before."""
+        """Return both plans in one, with the other's images if it has some, which may lie elsewhere."""
         for name in ("scale", "settings", "probe"):
             old, new = getattr(self, name), getattr(other, name)
             if old != new:
                 raise ValueError(f"the study has {name} {old or 'none'}, not {new or 'none'}")
         cells = tuple(each for each in order if each in {*self.cells, *other.cells})
-        return replace(other, cells=cells, seeds=max(self.seeds, other.seeds))
+        data = self.data if other.data is None else other.data
+        return replace(other, cells=cells, seeds=max(self.seeds, other.seeds), data=data)
 
     @property
     def trials(self) -> list[str]:
@@ -155,7 +155,7 @@ class Study(abc.ABC, Generic[T]):
     def trials(self) -> list[T]:
         """Every trial, seed by seed, the most expensive first so that none runs alone at the end."""
         first = [self.trial(each, 0) for each in self.plan.cells]
-        first.sort(key=lambda trial: training_flops(trial.recipe), reverse=True)
+        first.sort(key=lambda trial: trial.training_flops, reverse=True)
         return first + [self.trial(each.cell, seed) for seed in range(1, self.plan.seeds) for each in first]
 
     def missing(self, planned: StudyPlan) -> list[T]:
@@ -184,7 +184,14 @@ class Study(abc.ABC, Generic[T]):
         """Return the scale, the data, `more` facts, and the environments of finished trials."""
         data = self.trials[0].recipe.data
         images = f"{data.source}, {data.rows} × {data.cols}"
-        facts = {"scale": self.plan.scale, "images": images, **more, "seeds": f"{self.plan.seeds}"}
+        settings = {"settings": " ".join(self.plan.settings)} if self.plan.settings else {}
+        facts = {
+            "scale": self.plan.scale,
+            "images": images,
+            **settings,
+            **more,
+            "seeds": f"{self.plan.seeds}",
+        }
         done = [each.environment for each in self.done()]
         for name in dict.fromkeys(name for each in done for name in each):
             facts[name] = "; ".join(dict.fromkeys(str(each.get(name, "unknown")) for each in done))

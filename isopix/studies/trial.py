@@ -16,6 +16,7 @@ from isopix.core.signals import handle_stop_signals
 from isopix.core.text import naming
 from isopix.data.dataset import ImageDataset
 from isopix.probing.methods import RidgeProbe
+from isopix.recipes.cost import training_flops
 from isopix.recipes.recipe import Recipe
 from isopix.storage.atomic import exclusive_lock, read_json, write_json
 from isopix.studies.results import TrialOutcome
@@ -68,6 +69,10 @@ class StudyTrial(abc.ABC):
     @property
     def result(self) -> Path:
         return self.study / "results" / f"{self.name}.json"
+
+    @property
+    def training_flops(self) -> int:
+        return training_flops(self.recipe)
 
     @abc.abstractmethod
     def measure(self, device: torch.device) -> None:

@@ -46,14 +46,16 @@ def claims(
 
     source = str(absolute(data))
     if budget is not None:
+        if runs == RESULTS and not runs.is_dir():
+            raise ValueError("there is no bench/results, as in a checkout, to train in; give --runs")
         seconds, speed = _seconds(budget), _flops_per_second(device)
         with with_resume_hint(runs, same_command()):
             train_claims(runs / "claims", source, seconds, speed, partial(_run_verb, device))
-    chosen = [each for each in CLAIMS if paper in (None, each.paper)]
+    own = evaluated(CLAIMS, read_claims(runs / "claims", source))
     missing = () if runs.is_dir() else (f"{runs} is not there, so that nothing is measured; give --runs",)
     return ClaimsResult(
         folder=str(runs / "claims"),
-        claims=tuple(evaluated(chosen, read_claims(runs / "claims", source))),
+        claims=tuple(each for each in own if paper in (None, each.source.partition(",")[0])),
         studies=_studies(runs) if paper in (None, "isotropic") else {},
         numbers=tuple(_published(runs, paper)),
         warnings=missing,

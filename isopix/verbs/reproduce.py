@@ -116,7 +116,6 @@ def _study(
     kind: "StudyKind", settings: Words, config: ReproduceConfig, out: Path, device: DeviceLike
 ) -> StudyResult | ScalingResult | BaselinesResult | SpeedResult | ReproductionPlan:
     from isopix.core.signals import with_resume_hint
-    from isopix.recipes.cost import training_flops
     from isopix.studies.papers.protocol import absolute
     from isopix.studies.study import run_study
 
@@ -131,7 +130,7 @@ def _study(
     )
     if config.plan:
         trials = kind(out, planned).trials
-        planned_trials = [PlannedTrial(each.name, 1, training_flops(each.recipe)) for each in trials]
+        planned_trials = [PlannedTrial(each.name, 1, each.training_flops) for each in trials]
         return _plan(kind.name, planned_trials, [each.recipe for each in trials], device)
     with with_resume_hint(out, same_command()):
         study = run_study(kind, out, planned, jobs=config.jobs, device=device)

@@ -138,7 +138,8 @@ def residual_mlp(norm: nn.Module, mlp: nn.Module, tokens: Tensor) -> Tensor:
 
 def test_the_loss_of_next_patches_after_a_prefix() -> None:
     head = ("objective.corruption.head_depth=2", "objective.corruption.head_width=24")
-    recipe = registry.resolve("patches.aim", settings=("depth=2", "width=16", "size=16", *head)).recipe
+    words = ("depth=2", "width=16", "size=16", "attention_bias=true", "block.mlp.bias=true", *head)
+    recipe = registry.resolve("patches.aim", settings=words).recipe
     network = recipe.build(recipe.model.codec.build(recipe.grid)).eval()
     randomized(network)
     batch = PretrainModel(network, recipe.objective).make_batch(images()[..., :16, :16], generator(0, "test"))

@@ -124,7 +124,8 @@ def loss_and_features(found: Found) -> dict[str, float]:
     """The lower the loss, the better the features."""
     points = [each for each in probe_points(found["ar"]) if each.step]
     rank = spearmanr([-each.loss for each in points], [each.accuracy for each in points]).statistic
-    return {"rank correlation of accuracy and falling loss, over checkpoints": float(rank)}
+    rank = 0.0 if np.isnan(rank) else float(rank)  # if all accuracies are equal
+    return {"rank correlation of accuracy and falling loss, over checkpoints": rank}
 
 
 @claim("igpt", "figure 4", "ar probe", "bert probe")
@@ -205,7 +206,7 @@ def train_claims(path: Path, data: str, seconds: float, speed: float, run_verb: 
                 announce(f"not started: {trial.name}, for want of time; the same command continues")
                 return
             folder.run(trial, run_verb)
-            if flops:
+            if flops and folder.state(trial).status == "done":
                 speed = flops / (time.monotonic() - started)
 
 

@@ -23,14 +23,14 @@ from isopix.studies.trial import PROBED, RIDGE, StudyTrial, recorded_environment
 NUM_FILTERS = 1600
 SMALL_IMAGES = "size=16"  # of pixel models, which see each pixel as a token
 RECIPES: Mapping[str, tuple[str, ...]] = {
-    "igpt.tiny": (SMALL_IMAGES, "batch_size=64"),
+    "igpt.tiny": (SMALL_IMAGES, "batch_size=64", "lr=0.006"),
     "modern.tiny": (SMALL_IMAGES, "batch_size=64"),
     "patches.mae": (),
     "patches.simmim": (),
     "patches.aim": (),
     "patches.denoising": (),
 }
-BUDGETS = {"tiny": (1e12, 4e12), "small": (4e12, 1.6e13, 6.4e13)}
+BUDGETS = {"tiny": (4e12, 1.6e13), "small": (4e12, 1.6e13, 6.4e13)}
 FLOPS = {"k-means": fitting_flops(NUM_FILTERS)}  # of features without a network; none for all others
 Fit = Callable[[ImageDataset, int], FeatureSource]  # by training images and a seed
 FEATURES: Mapping[str, Fit] = {
@@ -51,14 +51,17 @@ class FeatureTrial(StudyTrial):
 
     probe: ProbeMethod
 
+    @property
+    def training_flops(self) -> int:
+        return FLOPS.get(self.cell, 0)
+
     def measure(self, device: torch.device) -> None:
         data = load_dataset(self.recipe.data)
         source = FEATURES[self.cell](data, self.recipe.train.seed)
         best = probe_source(source, sampled(data, PROBED), self.probe, device)
         facts = {**self.recipe.train.environment(device), "data": data.fingerprint}
-        flops, environment = FLOPS.get(self.cell, 0), recorded_environment(facts)
-        found = NetworkOutcome(status="done", environment=environment, recipe=self.cell, flops=flops)
-        self.write(replace(found, error=1 - best.test_accuracy))
+        found = NetworkOutcome(status="done", environment=recorded_environment(facts), recipe=self.cell)
+        self.write(replace(found, flops=self.training_flops, error=1 - best.test_accuracy))
 
 
 class BaselinesStudy(Study[StudyTrial]):
@@ -79,7 +82,8 @@ class BaselinesStudy(Study[StudyTrial]):
         probe, network = self.probe(RIDGE), _networks(self.plan.scale).get(cell)
         if network is None:
             return FeatureTrial(self.path, cell, self.resolved("patches.mae", seed), probe)
-        recipe = for_budget(self.resolved(network.recipe, seed, *RECIPES[network.recipe]), network.budget)
+        recipe = self.resolved(network.recipe, seed, *RECIPES[network.recipe])
+        recipe = for_budget(recipe, network.budget, self.plan.settings)
         return ScalingTrial(self.path, cell, recipe, network, probe)
 
     def write_up(self) -> BaselinesResult:

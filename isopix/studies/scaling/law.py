@@ -16,6 +16,7 @@ from isopix.plots.scaling import IsoFLOP
 from isopix.studies.scaling.results import QUANTITIES, Estimated, Measure, Optimum, PowerLaw, ScalingLaw
 
 DRAWS = 2000
+NEAR = 5  # sizes of a parabola
 FEWEST_SIZES, FEWEST_BUDGETS = 4, 3  # for a parabola with an error, and for a law that predicts a budget
 Values = Float[np.ndarray, " n"]
 Draws = Float[np.ndarray, "n draws"]  # the first column is measured, the others are drawn
@@ -28,6 +29,22 @@ class Profile(NamedTuple):
     parameters: Values
     tokens: Values
     values: Values
+
+    @property
+    def sizes(self) -> list[float]:
+        """The numbers of parameters, the smallest first."""
+        return np.unique(self.parameters).tolist()
+
+    @property
+    def best(self) -> int:
+        """The index of the size with the lowest mean."""
+        return int(np.argmin([self.values[self.parameters == each].mean() for each in self.sizes]))
+
+    def near_best(self) -> "Profile":
+        """Return the five sizes around the best one: those farther away lie on no parabola."""
+        first = max(0, min(self.best - NEAR // 2, len(self.sizes) - NEAR))
+        near = np.isin(self.parameters, self.sizes[first : first + NEAR])
+        return Profile(self.budget, self.parameters[near], self.tokens[near], self.values[near])
 
     def drawn(self, generator: np.random.Generator) -> Draws:
         """Return the values, and draws of them around the parabola."""
@@ -54,25 +71,27 @@ class Profile(NamedTuple):
         with np.errstate(divide="ignore", invalid="ignore"):
             best = np.where(square > 0, np.clip(middle - slope / (2 * square), low, high), end)
         sizes, first = np.unique(log, return_index=True)
-        return np.stack([best, np.interp(best, sizes, np.log(self.tokens)[first]), np.log(at(best))])
+        value = np.clip(at(best), 1e-9, None)  # a draw may be negative if networks are few
+        return np.stack([best, np.interp(best, sizes, np.log(self.tokens)[first]), np.log(value)])
 
     def curve(self) -> IsoFLOP:
-        """Return what a figure shows."""
-        best, _, value = np.exp(self.optima(self.values[:, None]))[:, 0]
-        parabola = np.polyfit(np.log(self.parameters), self.values, 2)
-        return IsoFLOP(self.budget, self.parameters, self.values, parabola, (best, value))
+        """Return what a figure shows: all networks, and the parabola of those near the best."""
+        near = self.near_best()
+        best, _, value = np.exp(near.optima(near.values[:, None]))[:, 0]
+        parabola = np.polyfit(np.log(near.parameters), near.values, 2)
+        ends = near.parameters.min(), near.parameters.max()
+        return IsoFLOP(self.budget, self.parameters, self.values, parabola, ends, (best, value))
 
 
 def fit_law(recipe: str, measure: Measure, profiles: Sequence[Profile]) -> ScalingLaw:
     """Return the optima of profiles, the smallest budget first, and the laws of those inside the sizes; no
     laws of fewer than three.
     """
-    profiles = [each for each in profiles if len(np.unique(each.parameters)) >= FEWEST_SIZES]
     generator = np.random.default_rng(0)
     optima, inner = list[Optimum](), dict[float, Draws]()
-    for each in profiles:
+    for each in (profile.near_best() for profile in profiles if len(profile.sizes) >= FEWEST_SIZES):
         found, log = each.optima(each.drawn(generator)), np.log(each.parameters)
-        inside = bool(log.min() < found[0, 0] < log.max())
+        inside = 0 < each.best < len(each.sizes) - 1 and bool(log.min() < found[0, 0] < log.max())
         parameters, tokens, value = map(_estimated, np.exp(found))
         optima.append(Optimum(each.budget, parameters, tokens, value, inside))
         if inside:

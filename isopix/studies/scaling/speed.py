@@ -7,7 +7,7 @@ from typing import ClassVar
 from isopix.recipes import registry
 from isopix.recipes.cost import training_flops
 from isopix.reporting.section import write_page
-from isopix.studies.scaling.results import TARGET_ACCURACY, SpeedResult
+from isopix.studies.scaling.results import TARGET_ACCURACY, TARGET_SEEDS, SpeedResult
 from isopix.studies.scaling.study import EVALUATED, NetworkCell, ScalingTrial
 from isopix.studies.study import Study
 from isopix.studies.trial import RIDGE
@@ -21,7 +21,7 @@ class SpeedStudy(Study[ScalingTrial]):
 
     name: ClassVar[str] = "speed"
     file: ClassVar[str] = "speed.json"
-    seeds: ClassVar[Mapping[str, int]] = {"tiny": 5}
+    seeds: ClassVar[Mapping[str, int]] = {"tiny": TARGET_SEEDS}
     jobs: ClassVar[int | None] = 1
     result: ClassVar[type[SpeedResult]] = SpeedResult
 

@@ -26,7 +26,7 @@ from isopix.runs.start import TrainingStart
 from isopix.runs.training_log import RunObserver
 from isopix.storage.atomic import read_json
 from isopix.storage.run_folder import RunFolder
-from isopix.studies.scaling.law import Profile, fit_law
+from isopix.studies.scaling.law import FEWEST_SIZES, Profile, fit_law
 from isopix.studies.scaling.results import Measure, NetworkOutcome, ScalingLaw, ScalingResult
 from isopix.studies.study import Study
 from isopix.studies.trial import PROBED, RIDGE, StudyTrial, orphaned, recorded_environment, sampled
@@ -95,8 +95,13 @@ SCALES = {
 }
 
 
-def for_budget(recipe: Recipe, flops: float) -> Recipe:
-    """Return the recipe with as many steps as take these FLOPs, evaluated at its end."""
+def for_budget(recipe: Recipe, flops: float, settings: Sequence[str] = ()) -> Recipe:
+    """Return the recipe with as many steps as take these FLOPs, evaluated at its end.
+
+    Raises ValueError for settings that name steps.
+    """
+    if any(each.partition("=")[0].rpartition(".")[2] in ("steps", "epochs") for each in settings):
+        raise ValueError("steps follow from the budgets of FLOPs; leave out steps and epochs")
     steps = max(1, round(flops / recipe_cost(recipe).training_flops / recipe.train.batch_size))
     return recipe.updated(steps=steps, evaluate_every=steps, checkpoint_every=max(1, steps // 4))
 
@@ -180,7 +185,7 @@ class ScalingStudy(Study[ScalingTrial]):
         assert where.size is not None, "sizes are what is compared"
         shared = (f"size={scale.image_size}", f"batch_size={scale.batch_size}", EVALUATED)
         recipe = self.resolved(where.recipe, seed, *shared, *where.size.settings)
-        recipe = for_budget(recipe, where.budget)
+        recipe = for_budget(recipe, where.budget, self.plan.settings)
         return ScalingTrial(self.path, cell, recipe, where, self.probe(RIDGE))
 
     def write_up(self) -> ScalingResult:
@@ -204,7 +209,9 @@ def _figures(
     laws: Sequence[ScalingLaw], profiles: Mapping[tuple[str, Measure], Sequence[Profile]]
 ) -> Iterator[PageFigure]:
     pairs = zip(laws, profiles.values(), strict=True)
-    curves = {law.name: [each.curve() for each in own] for law, own in pairs}
+    curves = {
+        law.name: [each.curve() for each in own if len(each.sizes) >= FEWEST_SIZES] for law, own in pairs
+    }
     caption = "IsoFLOP profiles: a curve is a budget, a point a network, a ring the best size."
     if curves:
         yield PageFigure("profiles", caption, plot_profiles(curves), None)

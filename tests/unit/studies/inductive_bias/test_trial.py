@@ -59,6 +59,7 @@ def test_a_study_is_extended_by_architectures_and_seeds_only(tmp_path: Path) -> 
     assert BiasStudy.open(out).plan == grown.plan
     with pytest.raises(ValueError, match=r"has settings .*steps=2.*, not .*steps=3"):
         BiasStudy.from_plan(out, replace(grown.plan, settings=("steps=3",)))
+    assert BiasStudy.from_plan(out, replace(grown.plan, data=None)).plan.data == "digits"
     (out / "study.json").unlink()
     with pytest.raises(ValueError, match="is not empty; choose another --out"):
         BiasStudy.from_plan(out, plan())

@@ -85,6 +85,17 @@ def test_a_best_size_at_the_edge_is_marked_and_not_part_of_a_law() -> None:
     assert fit_law("tiny", "loss", [cut, *profiles[2:]]).laws == {}
 
 
+def test_five_sizes_around_the_best_are_fitted_and_an_end_is_no_best_size() -> None:
+    sizes = 1e4 * 2.0 ** np.arange(7)
+    bowl = (np.log2(sizes / 1e4) - np.array([3.2])) ** 2 / 50
+    bowl[0] += 1  # farther away than two sizes
+    inner = fit_law("tiny", "loss", [Profile(1e12, sizes, 1e12 / sizes, 3 + bowl)]).optima[0]
+    assert inner.parameters.value == pytest.approx(1e4 * 2**3.2)
+    assert inner.inside
+    bowl[-1] = -0.01
+    assert not fit_law("tiny", "loss", [Profile(1e12, sizes, 1e12 / sizes, 3 + bowl)]).optima[0].inside
+
+
 def test_a_profile_without_a_minimum_has_its_better_end() -> None:
     sizes = np.array([1e4, 2e4, 4e4, 8e4])
     bent = Profile(1e12, sizes, 1e12 / sizes, -((np.log(sizes) - np.log(3e4)) ** 2))
