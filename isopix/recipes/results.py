@@ -1,5 +1,6 @@
 """Costs of a recipe, and results of `show` and `plan`, without PyTorch."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Literal, NamedTuple
@@ -40,8 +41,31 @@ class DeviceCost:
     price: float | None
 
 
+@dataclass(frozen=True)
+class BestSize:
+    """The size that a scaling law gives for a number of FLOPs: parameters in blocks, the settings of the
+    nearest network, and the expected loss or error on the `images` of the law, whose largest budget of FLOPs
+    is `beyond` times smaller.
+    """
+
+    measure: Literal["loss", "error"]
+    parameters: float
+    settings: tuple[str, ...]
+    expected: float
+    beyond: float
+    images: str
+
+    @property
+    def row(self) -> tuple[str, ...]:
+        numbers = f"{self.expected:.3f}", f"{self.beyond:.2g}"
+        return self.measure, f"{self.parameters:,.0f}", " ".join(self.settings), *numbers
+
+
 class PlanResult(Result):
-    """Cost of training; FLOPs are per image, bytes and seconds are estimates for `device`."""
+    """Cost of training; FLOPs are per image, bytes and seconds are estimates for `device`.
+
+    `best_sizes` are those for `minutes` on it.
+    """
 
     recipe: str
     size: str
@@ -65,6 +89,8 @@ class PlanResult(Result):
     mfu: float
     price: float | None
     device_hours: tuple[DeviceCost, ...]
+    minutes: float | None = None
+    best_sizes: tuple[BestSize, ...] = ()
 
     @property
     def images(self) -> int:
@@ -75,7 +101,7 @@ class PlanResult(Result):
         return self.images / self.images_per_second
 
     def tables(self) -> list[Table]:
-        return [self._estimate(), self._hours()]
+        return [self._estimate(), *self._best_sizes(), self._hours()]
 
     def notes(self) -> list[str]:
         return [f"The time assumes {self.mfu:.0%} of the {self.peak} of {self.device}."]
@@ -95,6 +121,12 @@ class PlanResult(Result):
             ("estimated time", format_duration(self.seconds)),
         ]
         return Table(f"{self.recipe}: {self.size}, {self.positions:,} positions", ["quantity", "value"], rows)
+
+    def _best_sizes(self) -> Iterator[Table]:
+        columns = ["lowest", "parameters in blocks", "nearest network", "expected", "÷ largest budget measured"]
+        for each in self.best_sizes[:1]:
+            caption = f"Best size for {self.minutes:g} minutes, by a scaling law of {each.images}"
+            yield Table(caption, columns, [each.row for each in self.best_sizes])
 
     def _hours(self) -> Table:
         caption = f"Training on one device at {self.mfu:.0%} of its {self.gpu_precision} peak"

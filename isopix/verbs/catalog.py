@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from isopix.core.choices import MFU, Range
 from isopix.core.text import Table
 from isopix.core.verb import verb
-from isopix.recipes.results import PlanResult, RecipeSettings
+from isopix.recipes.results import BestSize, PlanResult, RecipeSettings
 from isopix.reporting.results import RunRow, runs_table
 from isopix.storage.result import Result
 from isopix.verbs.options import DeviceLike, PathLike, RecipeLike, Settings, SettingsFile
@@ -19,6 +19,9 @@ Utilization = Annotated[
     Annotated[float, Range(above=0, high=1)],
     "Assumed model FLOPs utilization (MFU): fraction of the peak of the device.",
 ]
+Minutes = Annotated[
+    Annotated[float, Range(above=0)] | None, "Show the best size for this many minutes of training."
+]
 
 
 @verb()
@@ -27,12 +30,15 @@ def plan(
     *settings: Settings,
     file: SettingsFile = None,
     price: Price = None,
+    minutes: Minutes = None,
     mfu: Utilization = MFU,
     device: DeviceLike = "auto",
 ) -> PlanResult:
     """Estimate parameters, FLOPs per image, memory and training time of a recipe; writes nothing.
 
     Example: isopix plan igpt.l --price 2.5
+
+    Example: isopix plan modern.tiny --minutes 60
     """
     from isopix.core import device as hardware
     from isopix.recipes import cost, registry
@@ -44,6 +50,11 @@ def plan(
     memory = cost.recipe_memory(found.updated(precision=precision))
     known = hardware.peak_flops(where, precision)
     flops_per_second = known or cost.matmul_throughput(where, precision, model.width)
+    best: tuple[BestSize, ...] = ()
+    if minutes is not None:
+        from isopix.studies.scaling.best_size import best_sizes
+
+        best = tuple(best_sizes(found, 60 * minutes * mfu * flops_per_second))
     return PlanResult(
         recipe=found.name,
         size=f"depth {model.depth}, width {model.width}",
@@ -63,6 +74,8 @@ def plan(
         mfu=mfu,
         price=price,
         device_hours=tuple(cost.device_costs(flops, train.gpu_precision, mfu=mfu, price_per_hour=price)),
+        minutes=minutes,
+        best_sizes=best,
     )
 
 
