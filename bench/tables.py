@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ablation_table import ablation
-from cells import read, table, threads
+from cells import RESULTS, read, table, threads
 from data_table import decode, large_data, scale, shipped_models
 from demo_table import demo, flowers
 from paper_tables import costs, igpt_numbers, patchformer_numbers, vit_numbers
@@ -24,6 +24,7 @@ from study_table import simulation, study_blocks, study_claims, study_difference
 from time_to_quality import time_to_quality
 
 from isopix.core.text import count_of, mean_and_std
+from isopix.studies.scaling.results import ScalingResult
 
 ROOT = Path(__file__).parents[1]
 PAGES = [
@@ -49,47 +50,13 @@ def render(page: Path) -> str:
     return REGION.sub(lambda found: found[1] + TABLES[found[2]]() + found[3], page.read_text())
 
 
-def evidence() -> str:
-    """Return the tiny CIFAR-10 runs: test loss and linear probe, with baselines."""
-    rows, runs = [], {}
-    for name, title in {"ar": "autoregressive", "bert": "masked (BERT)"}.items():
-        run = runs[title] = read(f"cifar10-tiny-{name}.json")
-        losses = [f"{run[key]:.3f}" for key in ("test_loss_nats", "untrained_loss_nats")]
-        baselines = run["probe"]["baselines"]
-        rows.append((f"**{title}**", losses[0], *score(run["probe"]["network"])))
-        rows.append(("&nbsp;&nbsp;untrained", losses[1], *score(baselines["untrained"])))
-        rows.append(("&nbsp;&nbsp;shuffled labels", "", *score(baselines["shuffled labels"])))
-    rows.append(("raw pixels", "", *score(baselines["raw pixels"])))
-    loss, probe = "test loss (nats per predicted code)", "probe test accuracy (95% interval)"
-    return f"{table(('network', loss, 'layer', probe), rows)}\n{setup(runs)}\n"
-
-
-def setup(runs: dict[str, Any]) -> str:
-    """Return training time, probe images and probe warnings of the runs."""
-    seen, probe = (next(iter(runs.values()))[key] for key in ("images_seen", "probe"))
-    counts = ", ".join(f"{count:,} {name}" for name, count in probe["network"]["num_images"].items())
-    times = ", ".join(
-        f"{title} {each['training_seconds'] / 60:.0f} minutes on {threads(each)} of {each['device']}"
-        for title, each in runs.items()
-    )
-    warnings = "".join(
-        f" Note, {title}: {warning}."
-        for title, each in runs.items()
-        for warning in each["probe"]["network"]["warnings"]
-    )
-    versions = ", ".join(sorted({each["isopix"] for each in runs.values()}))
-    return (
-        f"One run each, with isopix {versions}; the intervals are over test images, not over seeds. Each "
-        f"trained on {seen:,} images of CIFAR-10 at 32×32; {times}. Linear probe: {counts} images; layer and "
-        f"L2 penalty chosen on validation.{warnings}"
-    )
-
-
-def score(record: dict[str, Any]) -> tuple[str, str]:
-    """Return two cells: the layer chosen on validation, and its test accuracy."""
-    best = record["layers"][record["best_index"]]
-    layer, (low, high) = best["layer"] if len(record["layers"]) > 1 else "", best["interval"]
-    return layer, f"{best['test_accuracy']:.1%} ({low:.1%} to {high:.1%})"
+def scaling() -> str:
+    """Return profiles, best sizes and laws, and what the laws give for igpt.s."""
+    found = ScalingResult.read(RESULTS / "scaling-tiny" / "report.json")
+    done = sum(each.status == "done" for each in found.trials.values())
+    tables = [each.markdown() for each in found.tables()[:-1]]
+    notes = [each for each in found.notes() if not each.startswith("wrote")]
+    return "\n\n".join([f"{done} of {len(found.trials)} networks.", *tables, *notes]) + "\n"
 
 
 def transfer() -> str:
@@ -216,7 +183,7 @@ TABLES = {
     "time_to_quality": time_to_quality,
     "demo": demo,
     "flowers": flowers,
-    "evidence": evidence,
+    "scaling": scaling,
     "speed": speed,
     "memory": memory,
     "transfer": transfer,

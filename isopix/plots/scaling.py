@@ -1,6 +1,6 @@
 """Scaling: IsoFLOP profiles, and the power laws of their optima."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import cycle
 from typing import Any, Literal, NamedTuple
 
@@ -23,7 +23,7 @@ class IsoFLOP(NamedTuple):
     values: NDArray[np.float64]
     parabola: NDArray[np.float64]  # the coefficients, highest first
     fitted: tuple[float, float]  # the smallest and the largest size of the parabola
-    best: tuple[float, float]  # parameters and value at the vertex
+    best: tuple[float, float] | None  # parameters and value at the vertex; None: a size at an end is best
 
 
 class Trend(NamedTuple):
@@ -44,8 +44,9 @@ def plot_profiles(profiles: Mapping[str, Sequence[IsoFLOP]]) -> Figure:
             sizes = np.geomspace(*each.fitted, 100)
             curve = np.polyval(each.parabola, np.log(sizes))
             axes.plot(each.parameters, each.values, "o", color=color, markersize=3, alpha=0.6)
-            axes.plot(sizes, curve, color=color, label=f"{each.budget:.0e} FLOPs".replace("+", ""))
-            axes.plot(*each.best, "o", color=color, markersize=9, markerfacecolor="none")
+            axes.plot(sizes, curve, color=color, label=f"{format_flops(each.budget)} FLOPs")
+            if each.best is not None:
+                axes.plot(*each.best, "o", color=color, markersize=9, markerfacecolor="none")
         axes.set(xlabel="Parameters in blocks", title=name)
         _log_axis(axes, "x")
         axes.legend(fontsize=7.5)
@@ -66,7 +67,8 @@ def plot_trends(trends: Mapping[str, Mapping[str, Trend]]) -> Figure:
             axes.plot(each.budgets, each.values, "o", color=colors[name], label=name)
             line: Any = {"color": colors[name], "linewidth": 1, "linestyle": style.DASHED}
             axes.plot(ends, each.law[0] * ends ** each.law[1], **line)
-        axes.set(xscale="log", xlabel="Training FLOPs", ylabel=quantity)
+        axes.set(xlabel="Training FLOPs", ylabel=quantity)
+        _log_axis(axes, "x", format_flops)
         _log_axis(axes, "y")
         axes.legend(fontsize=7.5)
     return figure
@@ -85,7 +87,8 @@ def plot_methods(points: Mapping[str, Mapping[float, Sequence[float]]]) -> Figur
         ends = np.array([(min(same), max(same)) for same in own.values()]).T
         axes.vlines([*own], *ends, color=color, alpha=0.4, linewidth=2.2)
         axes.plot([*means], [*means.values()], "o-", color=color, label=name)
-    axes.set(xscale="log", xlabel="Training FLOPs", ylabel="Probe test accuracy")
+    axes.set(xlabel="Training FLOPs", ylabel="Probe test accuracy")
+    _log_axis(axes, "x", format_flops)
     style.percent_ticks(axes.yaxis)
     figure.legend(loc="outside right upper")
     return figure
@@ -100,11 +103,15 @@ def _panels(count: int) -> tuple[Figure, Sequence[Axes]]:
     return figure, panels.flat[:count]
 
 
-def _log_axis(axes: Axes, which: Literal["x", "y"]) -> None:
-    """Make an axis logarithmic, with ticks at 1, 2 and 5, and thousands as k."""
+def format_flops(value: float, _position: int | None = None) -> str:
+    return f"{value:.0e}".replace("+", "")
+
+
+def _log_axis(axes: Axes, which: Literal["x", "y"], form: Callable[..., str] | None = None) -> None:
+    """Make an axis logarithmic, with ticks at 1, 2 and 5; by default, thousands are k."""
     axis = axes.xaxis if which == "x" else axes.yaxis
     axes.set(**{f"{which}scale": "log"})
     narrow = axis.get_data_interval()[1] < 3 * axis.get_data_interval()[0]
     axis.set_major_locator(MaxNLocator(5) if narrow else LogLocator(subs=(1, 2, 5)))
-    axis.set_major_formatter(EngFormatter(sep=""))
+    axis.set_major_formatter(form or EngFormatter(sep=""))
     axis.set_minor_locator(NullLocator())

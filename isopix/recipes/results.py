@@ -123,7 +123,13 @@ class PlanResult(Result):
         return Table(f"{self.recipe}: {self.size}, {self.positions:,} positions", ["quantity", "value"], rows)
 
     def _best_sizes(self) -> Iterator[Table]:
-        columns = ["lowest", "parameters in blocks", "nearest network", "expected", "÷ largest budget measured"]
+        columns = [
+            "lowest",
+            "parameters in blocks",
+            "nearest network",
+            "expected",
+            "÷ largest budget measured",
+        ]
         for each in self.best_sizes[:1]:
             caption = f"Best size for {self.minutes:g} minutes, by a scaling law of {each.images}"
             yield Table(caption, columns, [each.row for each in self.best_sizes])

@@ -46,6 +46,10 @@ class Profile(NamedTuple):
         near = np.isin(self.parameters, self.sizes[first : first + NEAR])
         return Profile(self.budget, self.parameters[near], self.tokens[near], self.values[near])
 
+    def is_inside(self, best: float) -> bool:
+        """Whether a best size lies between these sizes, and the lowest mean is that of neither end."""
+        return 0 < self.best < len(self.sizes) - 1 and self.sizes[0] < best < self.sizes[-1]
+
     def drawn(self, generator: np.random.Generator) -> Draws:
         """Return the values, and draws of them around the parabola."""
         fitted = np.polyval(np.polyfit(np.log(self.parameters), self.values, 2), np.log(self.parameters))
@@ -79,8 +83,8 @@ class Profile(NamedTuple):
         near = self.near_best()
         best, _, value = np.exp(near.optima(near.values[:, None]))[:, 0]
         parabola = np.polyfit(np.log(near.parameters), near.values, 2)
-        ends = near.parameters.min(), near.parameters.max()
-        return IsoFLOP(self.budget, self.parameters, self.values, parabola, ends, (best, value))
+        ends, ring = (near.sizes[0], near.sizes[-1]), (best, value) if near.is_inside(best) else None
+        return IsoFLOP(self.budget, self.parameters, self.values, parabola, ends, ring)
 
 
 def fit_law(recipe: str, measure: Measure, profiles: Sequence[Profile]) -> ScalingLaw:
@@ -90,8 +94,8 @@ def fit_law(recipe: str, measure: Measure, profiles: Sequence[Profile]) -> Scali
     generator = np.random.default_rng(0)
     optima, inner = list[Optimum](), dict[float, Draws]()
     for each in (profile.near_best() for profile in profiles if len(profile.sizes) >= FEWEST_SIZES):
-        found, log = each.optima(each.drawn(generator)), np.log(each.parameters)
-        inside = 0 < each.best < len(each.sizes) - 1 and bool(log.min() < found[0, 0] < log.max())
+        found = each.optima(each.drawn(generator))
+        inside = each.is_inside(np.exp(found[0, 0]))
         parameters, tokens, value = map(_estimated, np.exp(found))
         optima.append(Optimum(each.budget, parameters, tokens, value, inside))
         if inside:
