@@ -74,7 +74,7 @@ OTHERS = f"""
 --size 12 12; --split train; --subset 1; --subsets 3; --temperature 0.5;
 --threshold 2; --top-k 2; --top-p 0.3
 """
-# Where it runs, is written or logged to; a class token's attention; labels of tables, queries, speed (unit tests).
+# Where it runs, is written or logged to; a class token's attention; labels, queries and speed (unit tests).
 NOT_TRIED = {
     "--compile",
     "--device",
