@@ -27,7 +27,7 @@ def best_sizes(recipe: Recipe, flops: float) -> Iterator[BestSize]:
         known = ", ".join(dict.fromkeys(each.recipe for each in laws))
         raise ValueError(f"no scaling law is known for {recipe.name}; allowed: {known}")
     sized = {each: registry.resolve(recipe, settings=each.settings).recipe for each in ALL_SIZES}
-    counts = {size: num_parameters(each.outline().backbone.blocks) for size, each in sized.items()}
+    counts = {size: sum(map(num_parameters, each.outline().backbone.blocks)) for size, each in sized.items()}
     for law in own:
         best, expected = (law.laws[name].at(flops) for name in ("parameters", "value"))
         size = min(counts, key=lambda each: abs(math.log(counts[each] / best)))
