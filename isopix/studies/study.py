@@ -153,7 +153,12 @@ class Study(abc.ABC, Generic[T]):
 
     @cached_property
     def trials(self) -> list[T]:
-        """Every trial, seed by seed, the most expensive first so that none runs alone at the end."""
+        """Every trial, seed by seed, the most expensive first so that none runs alone at the end.
+
+        Raises ValueError for trials that only another version has.
+        """
+        if unknown := [each for each in self.plan.cells if each not in self.cells(self.plan.scale)]:
+            raise ValueError(f"{self.path} has trials of another version: {', '.join(unknown)}")
         first = [self.trial(each, 0) for each in self.plan.cells]
         first.sort(key=lambda trial: trial.training_flops, reverse=True)
         return first + [self.trial(each.cell, seed) for seed in range(1, self.plan.seeds) for each in first]

@@ -54,6 +54,9 @@ def test_steps_follow_from_the_budget() -> None:
     study = ScalingStudy(Path("nowhere"), ScalingStudy.planned("tiny", data="cifar10", settings=["steps=5"]))
     with pytest.raises(ValueError, match="steps follow from the budgets of FLOPs"):
         _ = study.trials
+    study = ScalingStudy(Path("nowhere"), replace(study.plan, settings=(), cells=("igpt.tiny-1e08-9x1",)))
+    with pytest.raises(ValueError, match=r"trials of another version: igpt\.tiny-1e08-9x1"):
+        _ = study.trials
 
 
 def test_baselines_have_equal_flops_and_a_figure(tmp_path: Path) -> None:
