@@ -1,4 +1,5 @@
-"""Copies the plan, the results of finished trials and the report of a study to `bench/results`.
+"""Copies the plan, the results of finished trials and the report of a study to `bench/results`; of a scaling
+study, also its laws to the package.
 
 python bench/collect.py studies/bias study-tiny
 
@@ -8,6 +9,7 @@ The copy, from which the command of the study resumes, names no folders of this 
 import json
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from cells import RESULTS
@@ -15,6 +17,9 @@ from ship_model import ABSOLUTE
 
 from isopix.storage.atomic import read_json, write_json
 from isopix.studies.papers.protocol import STUDIES
+from isopix.studies.scaling.best_size import LAW
+from isopix.studies.scaling.results import ScalingResult
+from isopix.studies.scaling.study import ScalingStudy
 
 PLACES = ("folder", "command")
 
@@ -34,6 +39,8 @@ def main() -> None:
         shutil.copyfile(found, out / "results" / found.name)
     if (folder / "report.json").is_file():
         (out / "report.json").write_text(ABSOLUTE.sub(r"\1", (folder / "report.json").read_text()))
+    if file == ScalingStudy.file:
+        replace(ScalingResult.read(out / "report.json"), trials={}).saved(LAW)
 
 
 if __name__ == "__main__":

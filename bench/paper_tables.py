@@ -26,11 +26,7 @@ def published(rows: tuple[TableRow, ...], method: str, data: str, column: str) -
 
 def igpt_numbers() -> str:
     """Return Image GPT's published accuracies and errors next to those of small networks."""
-    small, large, bert = (
-        read("transfer-cifar10.json")["runs"]["ar"],
-        SHIPPED["igpt.tiny"],
-        SHIPPED["igpt.tiny_bert"],
-    )
+    small, large = read("transfer-cifar10.json")["runs"]["ar"], SHIPPED["igpt.tiny"]
     few = [
         [f"{each['mean']:.1%} ± {each['std']:.1%}" for each in small["low_data"][name]]
         for name in ("trained", "raw pixels")
@@ -46,7 +42,7 @@ def igpt_numbers() -> str:
     bert_probe = published(tables.IGPT_FIGURE_4, "BERT", "cifar10", tables.PROBE)
     rows = [
         ("CIFAR-10, linear probe, best layer", f"{probe} (L)", f"{accuracy(large)} (32×32)"),
-        ("&nbsp;&nbsp;BERT", f"{bert_probe}% (L)", f"{accuracy(bert)} (32×32)"),
+        ("&nbsp;&nbsp;BERT", f"{bert_probe}% (L)", f"{accuracy(SHIPPED['igpt.tiny_bert'])} (32×32)"),
         ("CIFAR-10, fine-tuned", f"{finetuned} (L)", f"{mean_and_std(small['finetuned']['values'])} (16×16)"),
         *(
             (
@@ -61,7 +57,8 @@ def igpt_numbers() -> str:
     ]
     note = (
         "± is the standard deviation over 5 subsets of the labels, of fine-tuning over "
-        f"{small['finetuned']['n']} seeds. Ours processed {images_seen(large):,} (32×32) and "
+        f"{small['finetuned']['n']} seeds. Ours processed {images_seen(large):,} (32×32: the [shipped "
+        f"models](models.md), probed with 10,000 training images) and "
         f"{small['images_seen']:,} images on two CPU cores, the paper's 128,000,000: too few to test the "
         "paper's claims."
     )

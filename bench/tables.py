@@ -54,7 +54,7 @@ def scaling() -> str:
     """Return profiles, best sizes and laws, and what the laws give for igpt.s."""
     found = ScalingResult.read(RESULTS / "scaling-tiny" / "report.json")
     done = sum(each.status == "done" for each in found.trials.values())
-    tables = [each.markdown() for each in found.tables()[:-1]]
+    tables = [each.markdown() for each in found.tables()]
     notes = [each for each in found.notes() if not each.startswith("wrote")]
     return "\n\n".join([f"{done} of {len(found.trials)} networks.", *tables, *notes]) + "\n"
 

@@ -44,7 +44,7 @@ def plot_profiles(profiles: Mapping[str, Sequence[IsoFLOP]]) -> Figure:
             sizes = np.geomspace(*each.fitted, 100)
             curve = np.polyval(each.parabola, np.log(sizes))
             axes.plot(each.parameters, each.values, "o", color=color, markersize=3, alpha=0.6)
-            axes.plot(sizes, curve, color=color, label=f"{_flops(each.budget)} FLOPs")
+            axes.plot(sizes, curve, color=color, label=f"{format_flops(each.budget)} FLOPs")
             if each.best is not None:
                 axes.plot(*each.best, "o", color=color, markersize=9, markerfacecolor="none")
         axes.set(xlabel="Parameters in blocks", title=name)
@@ -68,7 +68,7 @@ def plot_trends(trends: Mapping[str, Mapping[str, Trend]]) -> Figure:
             line: Any = {"color": colors[name], "linewidth": 1, "linestyle": style.DASHED}
             axes.plot(ends, each.law[0] * ends ** each.law[1], **line)
         axes.set(xlabel="Training FLOPs", ylabel=quantity)
-        _log_axis(axes, "x", _flops)
+        _log_axis(axes, "x", format_flops)
         _log_axis(axes, "y")
         axes.legend(fontsize=7.5)
     return figure
@@ -88,7 +88,7 @@ def plot_methods(points: Mapping[str, Mapping[float, Sequence[float]]]) -> Figur
         axes.vlines([*own], *ends, color=color, alpha=0.4, linewidth=2.2)
         axes.plot([*means], [*means.values()], "o-", color=color, label=name)
     axes.set(xlabel="Training FLOPs", ylabel="Probe test accuracy")
-    _log_axis(axes, "x", _flops)
+    _log_axis(axes, "x", format_flops)
     style.percent_ticks(axes.yaxis)
     figure.legend(loc="outside right upper")
     return figure
@@ -103,7 +103,8 @@ def _panels(count: int) -> tuple[Figure, Sequence[Axes]]:
     return figure, panels.flat[:count]
 
 
-def _flops(value: float, _position: int | None = None) -> str:
+def format_flops(value: float, _position: int | None = None) -> str:
+    """Return 5e11; the position is that of a tick."""
     return f"{value:.0e}".replace("+", "")
 
 

@@ -130,8 +130,9 @@ class PlanResult(Result):
             "expected",
             "÷ largest budget measured",
         ]
-        for each in self.best_sizes[:1]:
-            caption = f"Best size for {self.minutes:g} minutes, by a scaling law of {each.images}"
+        if self.best_sizes:
+            images = self.best_sizes[0].images
+            caption = f"Best size for {self.minutes:g} minutes, by a scaling law of {images}"
             yield Table(caption, columns, [each.row for each in self.best_sizes])
 
     def _hours(self) -> Table:

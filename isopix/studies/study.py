@@ -157,7 +157,8 @@ class Study(abc.ABC, Generic[T]):
 
         Raises ValueError for trials that only another version has.
         """
-        if unknown := [each for each in self.plan.cells if each not in self.cells(self.plan.scale)]:
+        known = self.cells(self.plan.scale)
+        if unknown := [each for each in self.plan.cells if each not in known]:
             raise ValueError(f"{self.path} has trials of another version: {', '.join(unknown)}")
         first = [self.trial(each, 0) for each in self.plan.cells]
         first.sort(key=lambda trial: trial.training_flops, reverse=True)

@@ -27,7 +27,7 @@ __all__ = ["known_throughput", "quick_figures", "quick_probes"]
 SMALL = "evaluate_images=16 num_test_images=16"
 QUICK = f"steps=2 depth=1 width=16 batch_size=8 log_every=1 data.limit=60 {SMALL}"
 TUNED = f"--limit 60 steps=2 batch_size=8 patience=null {SMALL}"
-STUDY = f"steps=2 width=8 batch_size=8 data.size=8 data.limit=60 {SMALL}"
+STUDY = f"precision=fp32 steps=2 width=8 batch_size=8 data.size=8 data.limit=60 {SMALL}"
 
 RUNS = [  # of which the calls below measure
     f"pretrain igpt.digits --out ar {QUICK}",

@@ -11,7 +11,7 @@ from isopix.recipes.results import BestSize
 from isopix.studies.scaling.results import ScalingResult
 from isopix.studies.scaling.study import SIZES, Size, for_budget
 
-LAW = Path(__file__).with_name("law.json")  # the report of `isopix reproduce scaling`
+LAW = Path(__file__).with_name("law.json")  # the result of `isopix reproduce scaling`, without its trials
 ALL_SIZES = (*SIZES, *(Size(width, width // 32) for width in range(192, 2049, 64)))
 
 

@@ -195,7 +195,7 @@ class SpeedResult(TrialsResult):
             untrained = [1 - each.untrained_error for each in own if each.untrained_error is not None]
             texts = [mean_and_std([100 * each for each in same], ".2f") for same in (accuracies, untrained)]
             target = "reached" if mean(accuracies) >= TARGET_ACCURACY else "missed"
-            target = "reached untrained" if untrained and mean(untrained) >= TARGET_ACCURACY else target
+            target = "reached untrained" if mean(untrained) >= TARGET_ACCURACY else target
             target = target if len(own) == max(TARGET_SEEDS, len(planned)) else "seeds are missing"
             times = f"{own[0].flops:.3g}", mean_and_std(minutes, ".2f"), ratio
             rows.append((name, text, *times, *texts, f"{len(own)}", target))

@@ -11,7 +11,7 @@ import torch
 from isopix.data.dataset import ImageDataset
 from isopix.data.load import load_dataset
 from isopix.objectives.base import PretrainModel
-from isopix.plots.scaling import Trend, plot_profiles, plot_trends
+from isopix.plots.scaling import Trend, format_flops, plot_profiles, plot_trends
 from isopix.probing.config import ProbeConfig
 from isopix.probing.features import FeatureSource, NetworkFeatures, read_splits
 from isopix.probing.probe import ProbeMethod, evaluate_probe
@@ -66,7 +66,7 @@ class NetworkCell(NamedTuple):
     size: Size | None = None  # None: that of the recipe
 
     def __str__(self) -> str:
-        parts = (self.recipe, f"{self.budget:.0e}".replace("+", ""), self.size)
+        parts = (self.recipe, format_flops(self.budget), self.size)
         return "-".join(str(each) for each in parts if each)
 
 
