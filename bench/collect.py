@@ -1,7 +1,8 @@
 """Copies the plan, the results of finished trials and the report of a study to `bench/results`; of a scaling
-study, also its laws to the package.
+study, also its laws to the package; of `claims`, the records and logs of its runs, without weights.
 
 python bench/collect.py studies/bias study-tiny
+python bench/collect.py results/claims claims
 
 The copy, from which the command of the study resumes, names no folders of this machine.
 """
@@ -22,10 +23,26 @@ from isopix.studies.scaling.results import ScalingResult
 from isopix.studies.scaling.study import ScalingStudy
 
 PLACES = ("folder", "command")
+WEIGHTS = {"checkpoints", "best"}
 
 
 def main() -> None:
     folder, out = Path(sys.argv[1]), RESULTS / sys.argv[2]
+    if (folder / "runs").is_dir():
+        copy_runs(folder, out)
+    else:
+        copy_study(folder, out)
+
+
+def copy_runs(folder: Path, out: Path) -> None:
+    for found in sorted(folder.rglob("*")):
+        place = found.relative_to(folder)
+        if found.suffix in (".json", ".jsonl", ".settings") and not WEIGHTS & {*place.parts}:
+            (out / place).parent.mkdir(parents=True, exist_ok=True)
+            (out / place).write_text(ABSOLUTE.sub(r"\1", found.read_text()))
+
+
+def copy_study(folder: Path, out: Path) -> None:
     [file] = [each.file for each in STUDIES.values() if (folder / each.file).is_file()]
     plan = {key: each for key, each in read_json(folder / file).items() if key not in PLACES}
     plan["data"] = None if plan["data"] is None else Path(plan["data"]).name

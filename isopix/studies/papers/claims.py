@@ -33,7 +33,7 @@ SMALL = (
     "evaluate_images=1000",
     "num_test_images=0",
 )
-TUNING = ("train.evaluators=[]", "steps=400", "evaluate_every=50", "data.augment=none")
+TUNING = ("train.evaluators=[]", "steps=200", "evaluate_every=25", "data.augment=none")
 LABELS, SUBSETS = (4, 25, 400), 5  # of each class
 TARGETS: dict[str, tuple[str, ...]] = {  # of masked patches of 4 x 4 pixels
     "mean color": (),
