@@ -36,10 +36,10 @@ class Trend(NamedTuple):
 
 
 @style.figure_style()
-def plot_profiles(profiles: Mapping[str, Sequence[IsoFLOP]]) -> Figure:
-    """Plot a value against the parameters, a panel for each name and a curve for each budget."""
+def plot_profiles(profiles: Mapping[tuple[str, str], Sequence[IsoFLOP]]) -> Figure:
+    """Plot values against parameters, a panel for each title and quantity and a curve for each budget."""
     figure, panels = _panels(len(profiles))
-    for axes, (name, own) in zip(panels, profiles.items(), strict=False):
+    for axes, ((title, quantity), own) in zip(panels, profiles.items(), strict=False):
         for each, color in zip(own, style.SEQUENTIAL(np.linspace(0.35, 1, len(own))), strict=True):
             sizes = np.geomspace(*each.fitted, 100)
             curve = np.polyval(each.parabola, np.log(sizes))
@@ -47,7 +47,7 @@ def plot_profiles(profiles: Mapping[str, Sequence[IsoFLOP]]) -> Figure:
             axes.plot(sizes, curve, color=color, label=f"{format_flops(each.budget)} FLOPs")
             if each.best is not None:
                 axes.plot(*each.best, "o", color=color, markersize=9, markerfacecolor="none")
-        axes.set(xlabel="Parameters in blocks", title=name)
+        axes.set(xlabel="Parameters in blocks", ylabel=quantity, title=title)
         _log_axis(axes, "x")
         axes.legend(fontsize=7.5)
     return figure
@@ -95,9 +95,10 @@ def plot_methods(points: Mapping[str, Mapping[float, Sequence[float]]]) -> Figur
 
 
 def _panels(count: int) -> tuple[Figure, Sequence[Axes]]:
-    rows = (count + 1) // 2
+    columns = count if count <= 3 else 2
+    rows = -(-count // columns)
     figure = style.new_figure(rows * PANEL_HEIGHT)
-    panels: Any = figure.subplots(rows, min(2, count), squeeze=False)
+    panels: Any = figure.subplots(rows, columns, squeeze=False)
     for axes in panels.flat[count:]:
         axes.set_axis_off()
     return figure, panels.flat[:count]

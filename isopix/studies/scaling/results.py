@@ -147,8 +147,8 @@ class ScalingResult(TrialsResult):
         flops, own = self.target["flops"], self.target["parameters"]
         size, value = (law.laws[name].at(flops) for name in ("parameters", "value"))
         return (
-            f"{law.name}: for the {flops:.2g} FLOPs of igpt.s the law gives {size:.2g} parameters (igpt.s: "
-            f"{own:.2g}) and {value:.2g}; no evidence reaches that far: they are "
+            f"{law.name}: for the {flops:.2g} FLOPs of igpt.s the law gives {size:.2g} parameters "
+            f"(igpt.s: {own:.2g}) and a {law.measure} of {value:.2g}; no evidence reaches that far: they are "
             f"{flops / law.largest.budget:.2g} times the largest budget, and of other images"
         )
 

@@ -31,12 +31,14 @@ from isopix.studies.scaling.results import Measure, NetworkOutcome, ScalingLaw, 
 from isopix.studies.study import Study
 from isopix.studies.trial import PROBED, RIDGE, StudyTrial, orphaned, recorded_environment, sampled
 
-MEASURES: tuple[Measure, ...] = ("loss", "error")
+LABELS: dict[Measure, str] = {
+    "loss": "Validation loss (nats per pixel)",
+    "error": "Error of the best layer's probe",
+}
 PANELS = (  # title, quantity, and the measures whose laws are shown
-    ("Parameters in blocks", "parameters", MEASURES),
-    ("Tokens seen", "tokens", MEASURES),
-    ("Validation loss (nats per pixel)", "value", ("loss",)),
-    ("Error of the best layer's probe", "value", ("error",)),
+    ("Parameters in blocks", "parameters", LABELS),
+    ("Tokens seen", "tokens", LABELS),
+    *((label, "value", (measure,)) for measure, label in LABELS.items()),
 )
 HEAD_WIDTH = 64
 TARGET = "igpt.s"  # what the laws are extrapolated to
@@ -192,7 +194,7 @@ class ScalingStudy(Study[ScalingTrial]):
         """Fit the laws, draw the figures and write the page, from the trials that are done."""
         results, page = self.results(), self.path / "report.html"
         done = [each for each in results.values() if each.status == "done"]
-        pairs = product(dict.fromkeys(each.recipe for each in done), MEASURES)
+        pairs = product(dict.fromkeys(each.recipe for each in done), LABELS)
         profiles = {pair: _profiles(done, *pair) for pair in pairs}
         laws = tuple(fit_law(*pair, own) for pair, own in profiles.items())
         target = registry.find(TARGET)
@@ -210,7 +212,8 @@ def _figures(
 ) -> Iterator[PageFigure]:
     pairs = zip(laws, profiles.values(), strict=True)
     curves = {
-        law.name: [each.curve() for each in own if len(each.sizes) >= FEWEST_SIZES] for law, own in pairs
+        (law.recipe, LABELS[law.measure]): [each.curve() for each in own if len(each.sizes) >= FEWEST_SIZES]
+        for law, own in pairs
     }
     caption = "IsoFLOP profiles: a curve is a budget, a point a network, a ring the best size."
     if curves:
