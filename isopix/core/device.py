@@ -155,7 +155,8 @@ def _processor() -> str:
             names = [line.split(":", 1)[1].strip() for line in info if line.startswith("model name")]
     except OSError:
         names = []
-    return f"{names[0]}, {os.cpu_count()} cores" if names else f"{platform.machine()}, {os.cpu_count()} cores"
+    name, instructions = names[0] if names else platform.machine(), torch.backends.cpu.get_cpu_capability()
+    return f"{name}, {os.cpu_count()} cores" + f", {instructions}" * (instructions != "DEFAULT")
 
 
 def total_memory(device: torch.device) -> int:

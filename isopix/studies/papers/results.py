@@ -46,7 +46,8 @@ class ClaimsResult(Result):
 def _claim_rows(claims: tuple[ClaimRecord, ...]) -> list[tuple[Any, ...]]:
     rows = list[tuple[Any, ...]]()
     for claim in claims:
-        rows.append((claim.source, claim.claim, "", "", "", claim.verdict))
+        verdict = claim.verdict if claim.contrasts else "not run: --budget trains for it"
+        rows.append((claim.source, claim.claim, "", "", "", verdict))
         for each in claim.contrasts:
             _, text, mean, interval, verdict = contrast_row(each)
             rows.append(("", text, mean, interval, len(each.values), verdict))
