@@ -35,14 +35,13 @@ def of_machine(files: list[dict[str, Any]]) -> str:
 
 def memory() -> str:
     """Return the peak memory of training steps: the smallest of isopix and of its peer."""
-    rows, machines = [], set()
+    rows = []
     for found in results():
         for record in found["benchmarks"]:
             if peaks := recorded_peak_memories(record["values"]):
                 cells = (smallest(peaks, own=own) for own in (True, False))
-                rows.append((record["comparisons"][0]["task"], *cells))
-                machines.add(found["device"])
-    return table(("task", "isopix", "peer"), rows) + f"\nOn {', '.join(sorted(machines))}.\n"
+                rows.append((record["comparisons"][0]["task"], *cells, found["device"]))
+    return table(("task", "isopix", "peer", "device"), rows)
 
 
 def smallest(peaks: dict[str, float | int], *, own: bool) -> str:

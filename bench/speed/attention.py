@@ -25,6 +25,7 @@ BLOCKS = (64, 128, 512, 1024)  # other numbers of queries; without effect on att
 TOLERANCE = TOLERANCES | {"bf16": 0.05}  # to which both sides round
 
 Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
+Call = Callable[[], list[Tensor]]  # returns the output, and the gradients
 
 
 @dataclass(frozen=True)
@@ -54,39 +55,41 @@ def measure_attention(size: AttentionSize, watch: Stopwatch) -> Measured:
         torch.randn(shape, generator=draw).to(watch.device, DTYPES[watch.precision]) for _ in range(4)
     )
 
-    def work(attend: Attend) -> Work:
-        call = gradients if size.backward else forward
-        return Work(call=partial(call, attend, inputs, weight), items=size.sequences)
+    def call(attend: Attend) -> Call:
+        return partial(gradients if size.backward else forward, attend, inputs, weight)
 
     ours: Attend = partial(attend_in_blocks, causal=size.causal)
     theirs: Attend = partial(F.scaled_dot_product_attention, is_causal=size.causal)
     found, expected = (torch.stack(gradients(attend, inputs, weight)).float() for attend in (ours, theirs))
     checked = require_close("output and gradients", found, expected, TOLERANCE[watch.precision])
     peer = f"torch {torch.__version__} scaled_dot_product_attention"
-    every = {OWN: ours, peer: theirs} | {f"blocks of {n}": in_blocks_of(n, ours) for n in BLOCKS}
-    timed = watch.alternate({name: {watch.precision: work(each)} for name, each in every.items()})
+    calls = {OWN: call(ours), peer: call(theirs)} | {
+        f"blocks of {n}": in_blocks_of(n, call(ours)) for n in BLOCKS
+    }
+    works = {name: Work(call=each, items=size.sequences) for name, each in calls.items()}
+    timed = watch.alternate({name: {watch.precision: each} for name, each in works.items()})
     exact, values = theirs(*(each.float() for each in inputs)), dict[str, float | int | None]()
-    for name, each in every.items():
+    for name, each in calls.items():
         values[f"seconds, {name}"] = timed.times[name][watch.precision].median
-        values[f"mean error, {name}"] = float((each(*inputs) - exact).abs().mean())
+        values[f"mean error, {name}"] = float((each()[0] - exact).abs().mean())
     pairs = size.positions**2 / (1 + size.causal)
     bounds = matmul_bounds(4 * size.heads * size.channels * pairs * (1 + 2 * size.backward), 64, watch)
     times = {name: timed.times[name] for name in (OWN, peer)} | bounds
     return Measured(checked=checked, times=times, errors=timed.errors, item="sequence", values=values)
 
 
-def in_blocks_of(queries: int, attend: Attend) -> Attend:
-    def attend_in_those(*inputs: Tensor) -> Tensor:
+def in_blocks_of(queries: int, call: Call) -> Call:
+    def call_in_those() -> list[Tensor]:
         with patch.object(blockwise_attention, "BLOCK_QUERIES", queries):
-            return attend(*inputs)
+            return call()
 
-    return attend_in_those
+    return call_in_those
 
 
 @torch.no_grad()
-def forward(attend: Attend, inputs: list[Tensor], weight: Tensor) -> Tensor:
+def forward(attend: Attend, inputs: list[Tensor], weight: Tensor) -> list[Tensor]:
     """Return the output; `weight` has no effect."""
-    return attend(*inputs)
+    return [attend(*inputs)]
 
 
 def gradients(attend: Attend, inputs: list[Tensor], weight: Tensor) -> list[Tensor]:
