@@ -49,8 +49,8 @@ def _claim_rows(claims: tuple[ClaimRecord, ...]) -> list[tuple[Any, ...]]:
         verdict = claim.verdict if claim.contrasts else "not run: --budget trains for it"
         rows.append((claim.source, claim.claim, "", "", "", verdict))
         for each in claim.contrasts:
-            _, text, mean, interval, verdict = contrast_row(each)
-            rows.append(("", text, mean, interval, len(each.values), verdict))
+            _, text, mean, interval, decided = contrast_row(each)
+            rows.append(("", text, mean, interval, len(each.values), decided))
     return rows
 
 
