@@ -34,7 +34,7 @@ PASSING |= {"images_per_second", "peak_memory_bytes", "platform", "python", "sta
 PASSING |= {"grad_norm", "iterations", "t-SNE", "UMAP", "feature_projection.png"}
 PASSING |= {"attention_distance.png", "entropy_std", "pillow", "probing_seconds", "torch", "training_seconds"}
 TEXTS = re.compile(
-    r"cpu \(.*? cores?\)|memory: available.*|/\S+/(?=\w)|\bout\d+\b|\b\d+:\d\d\b"
+    r"cpu \(.*? cores?(, \w+)?\)|memory: available.*|/\S+/(?=\w)|\bout\d+\b|\b\d+:\d\d\b"
     r"|Written by .*|(commit|isopix|platform|python) {2,}.*"
 )
 

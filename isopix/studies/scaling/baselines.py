@@ -90,10 +90,8 @@ class BaselinesStudy(Study[StudyTrial]):
         """Draw the figure and write the page, from the trials that are done."""
         images = f"{self.trials[0].recipe.data.source}; 16 × 16 of pixel models, 32 × 32 of others"
         more = {"images": images, "probe": self.probe(RIDGE).label(), "probe images": PROBE_IMAGES}
-        page, caption = (
-            self.path / "report.html",
-            "Test accuracy of the best layer's probe; dashed: no training.",
-        )
+        page = self.path / "report.html"
+        caption = "Test accuracy of the best layer's probe; dashed: no training."
         result = BaselinesResult(facts=self.facts(**more), trials=self.results()).saved(page)
         points, headline = result.points(), "Linear probes at equal data and FLOPs"
         figures = [PageFigure("methods", caption, plot_methods(points), None)] if points else []
