@@ -16,14 +16,14 @@ from pathlib import Path
 from cells import RESULTS
 from ship_model import ABSOLUTE
 
-from isopix.storage.atomic import read_json, write_json
+from isopix.storage.atomic import is_temporary, read_json, write_json
 from isopix.studies.papers.protocol import STUDIES
 from isopix.studies.scaling.best_size import LAW
 from isopix.studies.scaling.results import ScalingResult
 from isopix.studies.scaling.study import ScalingStudy
 
 PLACES = ("folder", "command")
-WEIGHTS = {"checkpoints", "best"}
+LEFT_OUT = {"checkpoints", "best", "history"}  # folders of weights, and of probes in training
 
 
 def main() -> None:
@@ -37,7 +37,8 @@ def main() -> None:
 def copy_runs(folder: Path, out: Path) -> None:
     for found in sorted(folder.rglob("*")):
         place = found.relative_to(folder)
-        if found.suffix in (".json", ".jsonl", ".settings") and not WEIGHTS & {*place.parts}:
+        left_out = LEFT_OUT & {*place.parts} or any(map(is_temporary, (place, *place.parents)))
+        if found.suffix in (".json", ".jsonl", ".settings") and not left_out:
             (out / place).parent.mkdir(parents=True, exist_ok=True)
             (out / place).write_text(ABSOLUTE.sub(r"\1", found.read_text()))
 

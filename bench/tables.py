@@ -24,8 +24,6 @@ from study_table import simulation, study_blocks, study_claims, study_difference
 from time_to_quality import time_to_quality
 
 from isopix.core.text import count_of, mean_and_std
-from isopix.studies.papers.claims import CLAIMS, evaluated, read_claims
-from isopix.studies.papers.results import ClaimsResult
 from isopix.studies.scaling.results import ScalingResult
 
 ROOT = Path(__file__).parents[1]
@@ -59,15 +57,6 @@ def scaling() -> str:
     tables = [each.markdown() for each in found.tables()]
     notes = [each for each in found.notes() if not each.startswith("wrote")]
     return "\n\n".join([f"{done} of {len(found.trials)} networks.", *tables, *notes]) + "\n"
-
-
-def claims() -> str:
-    """Return the verdicts on claims that small networks can test, and what they were trained on."""
-    found = read_claims(RESULTS / "claims", "cifar10")
-    judged = ClaimsResult(
-        folder="bench/results/claims", claims=tuple(evaluated(CLAIMS, found)), studies={}, numbers=()
-    )
-    return f"{judged.tables()[0].markdown()}\n"
 
 
 def transfer() -> str:
@@ -194,7 +183,6 @@ TABLES = {
     "time_to_quality": time_to_quality,
     "demo": demo,
     "flowers": flowers,
-    "claims": claims,
     "scaling": scaling,
     "speed": speed,
     "memory": memory,

@@ -150,12 +150,10 @@ def runtime_environment(device: torch.device) -> dict[str, str | int]:
 
 
 def _processor() -> str:
-    try:
-        with Path("/proc/cpuinfo").open() as info:
-            names = [line.split(":", 1)[1].strip() for line in info if line.startswith("model name")]
-    except OSError:
-        names = []
-    name, instructions = names[0] if names else platform.machine(), torch.backends.cpu.get_cpu_capability()
+    name = platform.machine()
+    with suppress(OSError), Path("/proc/cpuinfo").open() as info:
+        name = next((line.split(":", 1)[1].strip() for line in info if line.startswith("model name")), name)
+    instructions = torch.backends.cpu.get_cpu_capability()
     return f"{name}, {os.cpu_count()} cores" + f", {instructions}" * (instructions != "DEFAULT")
 
 

@@ -28,7 +28,7 @@ from isopix.studies.papers.trials import NO_TEST, FineTune, Pretrain, Probe, Pro
 SEEDS = 3
 SMALL = ("batch_size=64", "steps=800", "evaluate_every=100", "evaluate_images=1000", NO_TEST)
 TUNING = ("train.evaluators=[]", "steps=200", "evaluate_every=25", "data.augment=none")
-PROBED = {"limit": 10_000}  # images of each split
+PROBE_LIMIT = {"limit": 10_000}  # images of each split
 LABELS, SUBSETS = (4, 25, 400), 5  # of each class
 TARGETS: dict[str, tuple[str, ...]] = {  # of masked patches of 4 x 4 pixels
     "mean color": (),
@@ -77,10 +77,10 @@ def trials(data: str, seed: int) -> dict[str, ProtocolTrial]:
     }
     found: dict[str, ProtocolTrial] = {**networks}
     for name, network in networks.items():
-        found[f"{name} probe"] = Probe(f"{name}-{seed}-probe", network, None, PROBED)
+        found[f"{name} probe"] = Probe(f"{name}-{seed}-probe", network, None, PROBE_LIMIT)
         found[f"{name} fine-tuned"] = _tuned(f"{name}-{seed}-finetuned", network)
     network = networks["ar"]
-    few_labels = PROBED | {"labels": [*LABELS], "subsets": SUBSETS}
+    few_labels = PROBE_LIMIT | {"labels": [*LABELS], "subsets": SUBSETS}
     found["few labels"] = Probe(f"ar-{seed}-labels", network, None, few_labels)
     found["classes alone"] = _tuned(f"ar-{seed}-classes", network, "finetune.generative_weight=0.0")
     scratch = Pretrain(f"scratch-{seed}", network.recipe, from_scratch=True)
@@ -92,7 +92,7 @@ def trials(data: str, seed: int) -> dict[str, ProtocolTrial]:
     for target, settings in TARGETS.items():
         of_patches = _network("vit.tiny", data, seed, "size=32", *settings, "codec.patch_size=4")
         own = replace(of_patches, name=f"{target.replace(' ', '-')}-{seed}")
-        found[f"{target} probe"] = Probe(f"{own.name}-probe", own, None, PROBED)
+        found[f"{target} probe"] = Probe(f"{own.name}-probe", own, None, PROBE_LIMIT)
     return found
 
 

@@ -50,7 +50,7 @@ def _claim_rows(claims: tuple[ClaimRecord, ...]) -> list[tuple[Any, ...]]:
         rows.append((claim.source, claim.claim, "", "", "", verdict))
         for each in claim.contrasts:
             _, text, mean, interval, decided = contrast_row(each)
-            rows.append(("", text, mean, interval, len(each.values), decided))
+            rows.append(("", text, mean, interval if each.interval else "", len(each.values), decided))
     return rows
 
 

@@ -148,7 +148,7 @@ class ScalingResult(TrialsResult):
         size, value = (law.laws[name].at(flops) for name in ("parameters", "value"))
         return (
             f"{law.name}: for the {flops:.2g} FLOPs of igpt.s the law gives {size:.2g} parameters "
-            f"(igpt.s: {own:.2g}) and a {law.measure} of {value:.2g}; no evidence reaches that far: they are "
+            f"(igpt.s: {own:.2g}) and {law.measure} {value:.2g}; no evidence reaches that far: they are "
             f"{flops / law.largest.budget:.2g} times the largest budget, and of other images"
         )
 
