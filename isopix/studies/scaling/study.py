@@ -88,9 +88,10 @@ class IsoFLOPScale(NamedTuple):
         return {str(each): each for each in found}
 
 
-SIZES = (*(Size(width, 2) for width in (16, 24, 32, 48, 64)), Size(96, 3), Size(128, 4), Size(160, 5))
+SIZES = (*(Size(width, 2) for width in (16, 24, 32, 48, 64)), Size(96, 3), Size(128, 4))
 _TINY = dict.fromkeys((5e11, 1e12, 2e12, 4e12), SIZES[:6])
-_SMALL = {budget: SIZES[first : first + 5] for first, budget in enumerate((2e12, 8e12, 3.2e13, 1.28e14))}
+_SMALLEST = {5e11: 0, 2e12: 0, 8e12: 1, 3.2e13: 2}  # the first of five sizes, by budget
+_SMALL = {budget: SIZES[first : first + 5] for budget, first in _SMALLEST.items()}
 SCALES = {
     "tiny": IsoFLOPScale(["modern.tiny"], _TINY, image_size=8),
     "small": IsoFLOPScale(["igpt.tiny", "modern.tiny"], _SMALL, image_size=16),
