@@ -24,6 +24,8 @@ from study_table import simulation, study_blocks, study_claims, study_difference
 from time_to_quality import time_to_quality
 
 from isopix.core.text import count_of, mean_and_std
+from isopix.studies.papers.claims import CLAIMS, evaluated, read_claims
+from isopix.studies.papers.results import ClaimsResult
 from isopix.studies.scaling.results import ScalingResult
 
 ROOT = Path(__file__).parents[1]
@@ -48,6 +50,13 @@ def main() -> None:
 
 def render(page: Path) -> str:
     return REGION.sub(lambda found: found[1] + TABLES[found[2]]() + found[3], page.read_text())
+
+
+def claims() -> str:
+    """Return the verdicts on claims of the papers."""
+    found = evaluated(CLAIMS, read_claims(RESULTS / "claims", "cifar10"))
+    result = ClaimsResult(folder="bench/results/claims", claims=tuple(found), studies={}, numbers=())
+    return result.tables()[0].markdown() + "\n"
 
 
 def scaling() -> str:
@@ -183,6 +192,7 @@ TABLES = {
     "time_to_quality": time_to_quality,
     "demo": demo,
     "flowers": flowers,
+    "claims": claims,
     "scaling": scaling,
     "speed": speed,
     "memory": memory,

@@ -220,8 +220,9 @@ class Table:
 
     def markdown(self) -> str:
         lines = [map(printable, self.columns), ["---"] * len(self.columns), *self._cells]
-        rows = ("| " + " | ".join(escape(each).replace("|", "\\|") for each in line) + " |" for line in lines)
-        return "\n".join([f"{escape(printable(self.caption))}\n", *rows])
+        cells = ((escape(each, quote=False).replace("|", "\\|") for each in line) for line in lines)
+        rows = (f"| {' | '.join(line)} |" for line in cells)
+        return "\n".join([f"{escape(printable(self.caption), quote=False)}\n", *rows])
 
     @property
     def _cells(self) -> list[list[str]]:
