@@ -1,11 +1,14 @@
 """Muon for the matrices of blocks, Adam for all other parameters."""
 
+import math
 from collections.abc import Callable, Iterable
 
 import torch
-from torch import nn
+from jaxtyping import Float
+from torch import Tensor, nn
 
 from isopix.core.choices import PositiveNumber
+from isopix.core.device import native_precision
 from isopix.core.registry import register
 from isopix.train.config import Adam, DecayRate, NamedParameter, OptimizerSpec
 
@@ -48,7 +51,7 @@ class MuonWithAdam(torch.optim.Optimizer):
             (matrices if matrix else others).append(each)
         betas = spec.beta1, spec.beta2
         self.adam = torch.optim.Adam(others, spec.adam_lr, betas, fused=True)
-        self.muon = torch.optim.Muon([{"params": matrices}], spec.lr, 0.0, spec.momentum)  # may be none
+        self.muon = MatrixMuon([{"params": matrices}], spec.lr, 0.0, spec.momentum)  # may be none
         super().__init__(others, {})
         self.param_groups[:] = [*self.adam.param_groups, *self.muon.param_groups]
         self.adam.state = self.muon.state = self.state
@@ -59,3 +62,32 @@ class MuonWithAdam(torch.optim.Optimizer):
         for part, own in ((self.adam, "betas"), (self.muon, "momentum")):
             part.param_groups = [group for group in self.param_groups if own in group]
             part.step()
+
+
+class MatrixMuon(torch.optim.Muon):
+    """PyTorch's Muon without weight decay, in fp32 on devices that emulate its bf16."""
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
+        """Update all matrices that have a gradient."""
+        for group in self.param_groups:
+            for matrix in (each for each in group["params"] if each.grad is not None):
+                state, momentum = self.state[matrix], group["momentum"]
+                if "momentum_buffer" not in state:
+                    state["momentum_buffer"] = torch.zeros_like(matrix)
+                mean = state["momentum_buffer"].lerp_(matrix.grad, 1 - momentum)
+                update = orthogonalized(matrix.grad.lerp(mean, momentum))
+                rows, columns = matrix.shape
+                matrix.add_(update, alpha=-group["lr"] * math.sqrt(max(1, rows / columns)))
+
+
+def orthogonalized(matrix: Float[Tensor, "out in"]) -> Float[Tensor, "out in"]:
+    """Return the matrix with singular values near 1: five Newton-Schulz iterations (Jordan et al. 2024)."""
+    rows, columns = matrix.shape
+    dtype = torch.bfloat16 if native_precision(matrix.device) == "bf16" else torch.float32
+    wide = (matrix.T if rows > columns else matrix).to(dtype)
+    wide = wide / wide.norm().clamp(min=1e-7)
+    for _ in range(5):
+        gram = wide @ wide.T
+        wide = torch.addmm(wide, torch.addmm(gram, gram, gram, beta=-4.775, alpha=2.0315), wide, beta=3.4445)
+    return wide.T if rows > columns else wide
