@@ -19,8 +19,8 @@ from isopix.plots.curves import probe_points
 from isopix.probing.evaluators import LinearProbe
 from isopix.recipes import registry
 from isopix.runs.start import with_absolute_paths
-from isopix.studies.claims import Contrast, crossed_estimate, judge
-from isopix.studies.inductive_bias.results import ClaimRecord, ContrastRecord
+from isopix.studies.claims import Contrast, Mean, crossed_estimate, judge
+from isopix.studies.inductive_bias.results import ClaimRecord
 from isopix.studies.papers.protocol import Setup, low_data_error
 from isopix.studies.papers.reproduction import Reproduction
 from isopix.studies.papers.trials import NO_TEST, FineTune, Pretrain, Probe, ProtocolTrial, RunVerb
@@ -187,7 +187,7 @@ def evaluated(claims: Sequence[ShapeClaim], seeds: Sequence[Found]) -> list[Clai
         for text in values[0] if values else ():
             numbers = tuple(own[text] for own in values)
             estimate = crossed_estimate(np.array(numbers)[:, None]) if len(values) == SEEDS else None
-            contrasts.append(Contrast(ContrastRecord(text, each.unit, values=numbers), estimate))
+            contrasts.append(Contrast(text, each.unit, Mean(estimate, numbers, {})))
         rows.append((each.values.__name__, each.text, f"{each.paper}, {each.place}", contrasts))
     return judge(rows)
 
