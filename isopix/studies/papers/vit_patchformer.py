@@ -1,7 +1,6 @@
 """Fine-tuning after masked patch prediction: the Vision Transformer, and tables 1 and 2 of PatchFormer."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from isopix.recipes import patchformer, published, vit
 from isopix.recipes.published import Value
@@ -28,7 +27,7 @@ FEW_SHOT = {f"{shots} images per class": "%" for shots in SHOTS}
 
 
 def _tiny(recipe: Recipe, side: int) -> Recipe:
-    return recipe.updated(data=replace(recipe.data, rows=side, cols=side), steps=300, evaluate_images=450)
+    return recipe.updated(rows=side, cols=side, steps=300, evaluate_images=450)
 
 
 def _recipe(setup: Setup) -> Recipe:
