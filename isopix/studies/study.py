@@ -95,6 +95,8 @@ class Study(abc.ABC, Generic[T]):
         probe: str | None = None,
     ) -> StudyPlan:
         """Return a plan of the cells whose names match a comma-separated pattern."""
+        if scale not in cls.seeds:
+            raise ValueError(f"{cls.name} has no scale '{scale}'; allowed: {', '.join(cls.seeds)}")
         cells, patterns = cls.cells(scale), pattern.split(",")
         found = tuple(each for each in cells if any(fnmatchcase(each, one) for one in patterns))
         if not found:

@@ -27,8 +27,6 @@ class SpeedStudy(Study[ScalingTrial]):
 
     @classmethod
     def cells(cls, scale: str) -> list[str]:
-        if scale not in cls.seeds:
-            raise ValueError(f"speed has no scale '{scale}'; allowed: {', '.join(cls.seeds)}")
         return sorted(RECORDS, key=lambda name: int(name.partition("-")[0]))
 
     def trial(self, cell: str, seed: int) -> ScalingTrial:
