@@ -138,9 +138,6 @@ class TrialsResult(Result):
         return f"{count}; {failed[0]}" if failed else ""
 
 
-DECIMALS = {"nats": 4}  # by unit; 1 for all others
-
-
 @dataclass(frozen=True)
 class TrialState:
     """The state of a trial: `record` is the file of its numbers, `selection` what validation selected."""
@@ -230,7 +227,7 @@ def cell_text(row: TableRow, column: str, unit: str) -> str:
     if cell is None or isinstance(cell.value, str):
         return "" if cell is None else str(cell.value)
     numbers = [each for each in (cell.value, cell.std) if each is not None]
-    decimals = DECIMALS.get(unit, 1)
+    decimals = 4 if unit == "nats" else 1
     return " ± ".join(f"{each:.{decimals}f}" if row.measured else f"{each}" for each in numbers)
 
 

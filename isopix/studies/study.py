@@ -191,15 +191,10 @@ class Study(abc.ABC, Generic[T]):
     def facts(self, **more: str) -> dict[str, str]:
         """Return the scale, the data, `more` facts, and the environments of finished trials."""
         data = self.trials[0].recipe.data
-        images = f"{data.source}, {data.rows} × {data.cols}"
-        settings = {"settings": " ".join(self.plan.settings)} if self.plan.settings else {}
-        facts = {
-            "scale": self.plan.scale,
-            "images": images,
-            **settings,
-            **more,
-            "seeds": f"{self.plan.seeds}",
-        }
+        facts = {"scale": self.plan.scale, "images": f"{data.source}, {data.rows} × {data.cols}"}
+        if self.plan.settings:
+            facts["settings"] = " ".join(self.plan.settings)
+        facts |= {**more, "seeds": f"{self.plan.seeds}"}
         done = [each.environment for each in self.done()]
         for name in dict.fromkeys(name for each in done for name in each):
             facts[name] = "; ".join(dict.fromkeys(str(each.get(name, "unknown")) for each in done))

@@ -143,7 +143,7 @@ class TrialResult(TrialOutcome):
     @property
     def text(self) -> str:
         if self.trial is None:
-            return f"{self.status}: {self.reason}"
+            return super().text
         accuracies = [f"{pool} {each.network.test_accuracy:.1%}" for pool, each in self.trial.probes.items()]
         return f"loss {self.trial.loss:.3f} nats, accuracy: {', '.join(accuracies)}"
 

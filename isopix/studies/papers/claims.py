@@ -18,6 +18,7 @@ from isopix.core.progress import announce
 from isopix.plots.curves import probe_points
 from isopix.probing.evaluators import LinearProbe
 from isopix.recipes import registry
+from isopix.recipes.published import FRACTIONS
 from isopix.runs.start import with_absolute_paths
 from isopix.studies.claims import Contrast, Mean, crossed_estimate, judge
 from isopix.studies.inductive_bias.results import ClaimRecord
@@ -35,7 +36,6 @@ TARGETS: dict[str, tuple[str, ...]] = {  # of masked patches of 4 x 4 pixels
     "colors": ("codec.kind=downsampled_color",),
     "pixels": ("codec.kind=full_patch", "head.kind=regression"),
 }
-FRACTIONS = ("1%", "10%", "20%")  # of the labels
 CLOSE = 2.0  # points, within which fine-tuned accuracies are nearly equal
 
 Found = Mapping[str, Any]  # the records of one seed by trial
