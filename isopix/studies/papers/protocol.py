@@ -1,7 +1,7 @@
 """PaperProtocol: the experiment behind a table or figure; Setup: the scale and the data at which it runs."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import mean, stdev
@@ -161,7 +161,7 @@ def low_data_error(method: str, labels_per_class: int) -> Read:
     return read
 
 
-Rows = Callable[[Setup], Sequence[MeasuredRow]]
+Rows = Callable[[Setup], Iterable[MeasuredRow]]
 # Returns a figure and its caption; None if no record is there.
 Draw = Callable[[Sequence[MeasuredRow], Records], tuple[Figure, str] | None]
 

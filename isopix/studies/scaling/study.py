@@ -194,7 +194,7 @@ class ScalingStudy(Study[ScalingTrial]):
         results, page = self.results(), self.path / "report.html"
         done = [each for each in results.values() if each.status == "done"]
         pairs = product(dict.fromkeys(each.recipe for each in done), LABELS)
-        profiles = {pair: _profiles(done, *pair) for pair in pairs}
+        profiles = {pair: list(_profiles(done, *pair)) for pair in pairs}
         laws = tuple(fit_law(*pair, own) for pair, own in profiles.items())
         target = registry.find(TARGET)
         cost = {"flops": float(training_flops(target)), "parameters": float(recipe_cost(target).parameters)}
@@ -226,14 +226,12 @@ def _figures(
         yield PageFigure("laws", caption, plot_trends(shown), None)
 
 
-def _profiles(done: Sequence[NetworkOutcome], recipe: str, measure: Measure) -> list[Profile]:
+def _profiles(done: Sequence[NetworkOutcome], recipe: str, measure: Measure) -> Iterator[Profile]:
     own = [each for each in done if each.recipe == recipe]
-    found = []
     for budget in sorted({each.budget for each in own}):
         same = [each for each in own if each.budget == budget]
         rows = [(each.parameters, each.tokens, getattr(each, measure)) for each in same]
-        found.append(Profile(budget, *np.array(rows, dtype=float).T))
-    return found
+        yield Profile(budget, *np.array(rows, dtype=float).T)
 
 
 def _trend(law: ScalingLaw, quantity: str) -> Trend:
