@@ -151,7 +151,7 @@ def _bert(recipe: Recipe, *, lr: float) -> Recipe:
 
 
 def published_loss(recipe: Recipe, codec: Codec) -> PublishedLoss | None:
-    """Return the published test loss of this network with this palette, after any number of steps, if any."""
+    """Return the published test loss of this network with this palette, if any."""
     if codec.fingerprint() != OPENAI_FINGERPRINT:
         return None
     sizes = {size.name: size for size in (s(), m(), l())}

@@ -91,7 +91,7 @@ class Recipe:
         return self.patience is not None
 
     def updated(self, **changes: Any) -> "Recipe":
-        """Return the recipe with other groups, or other settings of its model, training (`seed`) and data."""
+        """Return the recipe with other groups, or other settings of model, train and data."""
         groups: dict[str, Any] = {}
         for name in ("model", "train", "data"):
             group = changes.pop(name, getattr(self, name))

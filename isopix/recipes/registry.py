@@ -188,7 +188,7 @@ def with_epochs(recipe: Recipe, epochs: object, given: Collection[str]) -> Recip
 
 
 def settings(resolved: Resolved) -> list[Setting]:
-    """Return every setting, in the order of the dataclass; those of a replaced part have its source."""
+    """Return every setting; those of a replaced part have its source."""
     texts, defaults = meanings(resolved.recipe), flatten(to_dict(resolved.unchanged))
     return [
         Setting(path, value, _origin(path, resolved.origins), defaults.get(path), texts.get(path, ""))

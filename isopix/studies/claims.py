@@ -17,7 +17,7 @@ PerImage = Float[np.ndarray, " B"]  # the mean over seeds and kinds, of each tes
 
 
 class ErrorSource(NamedTuple):
-    """A source of error of a mean: its standard error and the degrees of freedom that this is known with."""
+    """A source of error of a mean: its standard error, and the degrees of freedom of that."""
 
     name: str
     standard_error: float
@@ -111,9 +111,7 @@ class Mean(NamedTuple):
 
 
 class Contrast(NamedTuple):
-    """A contrast before its p-value is adjusted, which cannot be judged for the reason `regime`, if any; a
-    correlation is estimated on Fisher's scale if `fisher`.
-    """
+    """A contrast before its p-value is adjusted; a correlation is estimated on Fisher's scale if `fisher`."""
 
     text: str
     unit: str

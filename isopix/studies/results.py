@@ -109,7 +109,7 @@ def _settings_table(settings: Mapping[str, Sequence[str]], names: Sequence[str])
 
 @dataclass(frozen=True)
 class TrialOutcome:
-    """The status of a trial of a study, and its environment: versions, device and fingerprint of the data."""
+    """The status of a trial of a study, and its environment."""
 
     status: Literal["not run", "done", "failed"] = "not run"
     reason: str = ""  # of a failure

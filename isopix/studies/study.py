@@ -59,7 +59,7 @@ T = TypeVar("T", bound=StudyTrial)
 
 
 class Study(abc.ABC, Generic[T]):
-    """The trials of a plan in a folder. A subclass says which cells a scale has, and what a trial is of."""
+    """The trials of a plan in a folder."""
 
     name: ClassVar[str]
     file: ClassVar[str] = "study.json"

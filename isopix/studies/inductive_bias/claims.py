@@ -205,7 +205,7 @@ CLAIMS: dict[str, tuple[Test, str]] = {
 
 
 def evaluate_claims(evidence: StudyEvidence) -> list[ClaimRecord]:
-    """Return all ten claims with Holm's correction across them; missing trials leave one undecided."""
+    """Return all ten claims; missing trials leave one undecided."""
     return judge(
         [
             (letter, " ".join((test.__doc__ or "").split()), source, list(test(evidence)))
@@ -215,7 +215,7 @@ def evaluate_claims(evidence: StudyEvidence) -> list[ClaimRecord]:
 
 
 def evaluate_trials(done: Sequence[TrialResult]) -> dict[Pool, tuple[ClaimRecord, ...]]:
-    """Return the results of the ten claims under each pool, from the results of finished trials."""
+    """Return the ten claims under each pool, from finished trials."""
     groups = np.array(done[0].test_groups) if done and done[0].test_groups else None
     trials = [each.measured() for each in done]
     evidence = [StudyEvidence(trials, pool, groups) for pool in STUDY_POOLS]

@@ -33,7 +33,7 @@ def loss(trial: Trial) -> list[Term]:
 
 
 def falling_loss(trial: Trial) -> list[Term]:
-    """Return minus the loss in nats, which is the higher, the better a network predicts."""
+    """Return minus the loss in nats."""
     return [Term(-1, trial.loss)]
 
 

@@ -52,8 +52,8 @@ class Term(NamedTuple):
 
 
 Kind = tuple[str | int, ...]  # what networks have in common, as ("pix2vec", 3)
-Read = Callable[..., list[Term] | None]  # of one network or several; None where the number is not known
-Find = Callable[[int, Any], list[Term] | None]  # of a seed and a kind; None where there is no such network
+Read = Callable[..., list[Term] | None]  # of one network or several; None: not known
+Find = Callable[[int, Any], list[Term] | None]  # of a seed and a kind; None: no such network
 
 
 UNKNOWN = Mean(None, (), {})

@@ -191,7 +191,7 @@ def _claims_table(pool: Pool, claims: Sequence[ClaimRecord]) -> Table:
 
 
 def contrast_row(contrast: ContrastRecord) -> tuple[str, ...]:
-    """Return an empty cell, the text, the mean, the interval and the verdict of a contrast."""
+    """Return the row of a contrast, whose first cell is empty."""
     mean, interval = MISSING, "not run"
     if contrast.mean is not None:
         mean, interval = f"{_signed(contrast.mean)} {contrast.unit}".strip().replace(" %", "%"), "one seed"

@@ -59,7 +59,6 @@ class BiasStudy(Study[BiasTrial]):
         return BiasTrial(self.path, cell, recipe, architecture, rates, probe, scale.probe_images)
 
     def write_up(self) -> StudyResult:
-        """Test the claims, draw the figures and write the page, from the trials that are done."""
         results = self.results()
         done = {name: result for name, result in results.items() if result.status == "done"}
         _check_same_images(done)

@@ -179,7 +179,7 @@ def _tested(found: Found, first: str, second: str) -> float:
 
 
 def evaluated(claims: Sequence[ShapeClaim], seeds: Sequence[Found]) -> list[ClaimRecord]:
-    """Return the verdicts of claims from the records of each seed; one with a seed missing is not decided."""
+    """Return the verdicts of claims from the records of all seeds; without one, they are not decided."""
     rows = []
     for each in claims:
         values = [each.values(own) for own in seeds if own.keys() >= set(each.needs)]

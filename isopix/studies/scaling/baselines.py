@@ -85,7 +85,6 @@ class BaselinesStudy(Study[StudyTrial]):
         return ScalingTrial(self.path, cell, recipe, network, probe)
 
     def write_up(self) -> BaselinesResult:
-        """Draw the figure and write the page, from the trials that are done."""
         images = f"{self.trials[0].recipe.data.source}; 16 × 16 of pixel models, 32 × 32 of others"
         more = {"images": images, "probe": self.probe(RIDGE).label(), "probe images": PROBE_IMAGES}
         page = self.path / "report.html"

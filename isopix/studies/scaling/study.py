@@ -121,7 +121,6 @@ class ScalingTrial(StudyTrial):
     untrained: bool = False
 
     def measure(self, device: torch.device) -> None:
-        """Train, evaluate on validation images, and probe every layer; validation chooses the layer."""
         recipe, observer = trial_recipe(self.recipe), RunObserver(stop=orphaned)
         lr = recipe.train.optimizer.lr
         trained = train_at_lr(TrainingStart(recipe), lr, self.run, device=device, observer=observer)
@@ -190,7 +189,6 @@ class ScalingStudy(Study[ScalingTrial]):
         return ScalingTrial(self.path, cell, recipe, where, self.probe(RIDGE))
 
     def write_up(self) -> ScalingResult:
-        """Fit the laws, draw the figures and write the page, from the trials that are done."""
         results, page = self.results(), self.path / "report.html"
         done = [each for each in results.values() if each.status == "done"]
         pairs = product(dict.fromkeys(each.recipe for each in done), LABELS)
