@@ -83,7 +83,7 @@ class FineTuneConfig:
         return depth if self.layer is None else self.layer
 
     def class_head(self, grid: Grid, width: int, num_classes: int) -> ClassHead:
-        """Return the head of this many classes for tokens with `width` channels, before it is initialized."""
+        """Return the head for tokens with `width` channels, before it is initialized."""
         inputs = pooled_width(self.pool, grid, width)
         return ClassHead(inputs, num_classes, residual_block=self.residual_block, bias=self.head_bias)
 

@@ -60,7 +60,7 @@ def require_classes(data: ImageDataset, classes: Sequence[str]) -> None:
 def ensemble_logits(
     model: FineTuneModel, images: ImageSequence, *, masks: int, seed: int, precision: Precision
 ) -> EnsembleLogits:
-    """Return the class logits of images under `masks` random masks each, or unmasked for 0 masks."""
+    """Return the class logits of images under `masks` random masks each; 0 masks nothing."""
     pretraining, logits = PretrainModel(model.network, model.objective), list[ClassLogits]()
     with track("evaluating images", max(1, masks) * len(images)) as count:
         for number in range(max(1, masks)):  # mask k depends on the seed and k, and not on their number

@@ -1,7 +1,7 @@
 """Cost of training a recipe, estimated before training: parameters, FLOPs, memory and time."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from math import isqrt
 
@@ -148,14 +148,12 @@ def divisors(count: int) -> list[int]:
 
 def device_costs(
     flops: int | float, precision: Precision, *, mfu: float = MFU, price_per_hour: float | None = None
-) -> list[DeviceCost]:
-    """Return the cost on each known device: FLOPs / (data-sheet peak at this precision * mfu) seconds."""
-    costs = []
+) -> Iterator[DeviceCost]:
+    """Yield the cost on each known device: FLOPs / (data-sheet peak at this precision * mfu) seconds."""
     for name, peak in peak_flops_by_device(precision).items():
         hours = flops / (peak * mfu) / 3600
         price = None if price_per_hour is None else hours * price_per_hour
-        costs.append(DeviceCost(name, peak, hours, price))
-    return costs
+        yield DeviceCost(name, peak, hours, price)
 
 
 def matmul_throughput(device: torch.device, precision: Precision, width: int, seconds: float = 0.2) -> float:

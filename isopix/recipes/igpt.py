@@ -52,7 +52,7 @@ def l() -> Recipe:  # noqa: E743  the paper's name of the size
 def xl() -> Recipe:
     """iGPT-XL, 64x64: 60 blocks of width 3072; 6,810,875,904 parameters (table 2: 6,801 M at 32x32)."""
     recipe = _igpt("igpt.xl", depth=60, width=3072, heads=24, lr=0.0003)
-    return recipe.updated(data=replace(recipe.data, rows=64, cols=64), steps=2_000_000, batch_size=64)
+    return recipe.updated(rows=64, cols=64, steps=2_000_000, batch_size=64)
 
 
 def s_bert() -> Recipe:
@@ -151,7 +151,7 @@ def _bert(recipe: Recipe, *, lr: float) -> Recipe:
 
 
 def published_loss(recipe: Recipe, codec: Codec) -> PublishedLoss | None:
-    """Return the published test loss of this network with this palette, after any number of steps, if any."""
+    """Return the published test loss of this network with this palette, if any."""
     if codec.fingerprint() != OPENAI_FINGERPRINT:
         return None
     sizes = {size.name: size for size in (s(), m(), l())}

@@ -95,10 +95,10 @@ def paper(block: str, encoding: str, depth: int) -> Recipe:
 
 def small(block: str, encoding: str, depth: int) -> Recipe:
     """16x16, width 64, 1,500 steps of 64 images of CIFAR-10, for two CPU cores; names as in tiny."""
-    recipe = paper(block, encoding, depth)
-    return recipe.updated(
+    return paper(block, encoding, depth).updated(
         name=f"isotropic.small-{block}-{encoding}-{depth}",
-        data=replace(recipe.data, rows=16, cols=16),
+        rows=16,
+        cols=16,
         width=64,
         steps=1500,
         batch_size=64,
@@ -113,10 +113,9 @@ def tiny(block: str, encoding: str, depth: int) -> Recipe:
     transformer-4 (heads), or transformer-1-nopos (no position embeddings); ENCODING is pix2vec, fourier or
     continuous; DEPTH is 1, 3, 6 or 12.
     """
-    recipe = small(block, encoding, depth)
-    return recipe.updated(
+    return small(block, encoding, depth).updated(
         name=f"isotropic.tiny-{block}-{encoding}-{depth}",
-        data=replace(recipe.data, limit=10_000),
+        limit=10_000,
         width=32,
         steps=216,
         precision="fp32",

@@ -1,9 +1,6 @@
 """Masked, next-patch and denoising regression: methods to compare pixel prediction with, at CIFAR's size.
 
-Command:  isopix pretrain patches.mae --data cifar10 --out runs/mae
-          isopix pretrain patches.simmim --data cifar10 --out runs/simmim
-          isopix pretrain patches.aim --data cifar10 --out runs/aim
-          isopix pretrain patches.denoising --data cifar10 --out runs/denoising
+Command:  isopix pretrain patches.mae --data cifar10 --out runs/mae   (or simmim, aim, denoising)
 
 A Vision Transformer of 4 blocks of width 128 on 8 x 8 patches of 4 x 4 pixels, with AdamW, the papers' betas
 and weight decay. Each objective has its paper's masks and targets; sizes, steps and learning rate are ours.

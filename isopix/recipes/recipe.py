@@ -91,8 +91,9 @@ class Recipe:
         return self.patience is not None
 
     def updated(self, **changes: Any) -> "Recipe":
+        """Return the recipe with other groups, or other settings of model, train and data."""
         groups: dict[str, Any] = {}
-        for name in ("model", "train"):
+        for name in ("model", "train", "data"):
             group = changes.pop(name, getattr(self, name))
             own = {item.name for item in dataclasses.fields(group)} & changes.keys()
             groups[name] = dataclasses.replace(group, **{field: changes.pop(field) for field in own})

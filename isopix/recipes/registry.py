@@ -30,7 +30,6 @@ ALIASES = {"seed": "train.seed", "learning_rate": LR, "data": "data.source"}
 EPOCHS = "epochs"  # given instead of the steps, which it is once the images are known
 SETTINGS_GROUPS = (Recipe, ModelSpec, DataConfig, TrainConfig, FineTuneConfig)
 # By default a training evaluates as many images as take a fifth of its work.
-EVALUATION_SETTINGS = ("evaluate_images", "num_test_images")
 EVALUATION_SHARE, TRAINING_PASSES = 0.2, 3  # a training image takes as long as three evaluated ones
 FEWEST = 64  # images; with fewer, chance alone moves an accuracy by six points and more
 
@@ -106,18 +105,17 @@ def resolve(
     changed, origins = overridden(unchanged, layers(file, options, settings))
     if not search:
         require_lr(origins.get(LR, ""))
-    with_palette = with_colors_of_file(changed, origins)
-    if with_palette != changed:
+    found = with_colors_of_file(changed, origins)
+    if found != changed:
         origins["model.codec.num_colors"] = "palette file"
-    changed = with_affordable_evaluation(with_palette, origins) if isinstance(recipe, str) else with_palette
-    for name in EVALUATION_SETTINGS:
-        if getattr(changed.train, name) != getattr(with_palette.train, name):
-            origins[f"train.{name}"] = "a fifth of the run"
-    remaining = flatten(to_dict(changed))
+    fewer = affordable_evaluation(found, origins) if isinstance(recipe, str) else {}
+    found = found.updated(**fewer)
+    origins |= {f"train.{name}": "a fifth of the run" for name in fewer}
+    remaining = flatten(to_dict(found))
     for path in sorted(origins.keys() - remaining.keys()):
         if not any(each.startswith(f"{path}.") for each in remaining):
             raise ValueError(f"'{path}' of the {origins[path]} is no longer a setting after later overrides")
-    return Resolved(changed, origins, unchanged)
+    return Resolved(found, origins, unchanged)
 
 
 def overridden(recipe: Recipe, layers: Iterable[tuple[str, dict[str, Any]]]) -> tuple[Recipe, dict[str, str]]:
@@ -190,7 +188,7 @@ def with_epochs(recipe: Recipe, epochs: object, given: Collection[str]) -> Recip
 
 
 def settings(resolved: Resolved) -> list[Setting]:
-    """Return every setting, in the order of the dataclass; those of a replaced part have its source."""
+    """Return every setting; those of a replaced part have its source."""
     texts, defaults = meanings(resolved.recipe), flatten(to_dict(resolved.unchanged))
     return [
         Setting(path, value, _origin(path, resolved.origins), defaults.get(path), texts.get(path, ""))
@@ -226,8 +224,8 @@ def with_colors_of_file(recipe: Recipe, given: Collection[str]) -> Recipe:
     return recipe.updated(codec=recipe.model.codec.with_colors_of_file())
 
 
-def with_affordable_evaluation(recipe: Recipe, given: Collection[str]) -> Recipe:
-    """Return the recipe with fewer evaluation images, at least 64, if they take over a tenth of the run."""
+def affordable_evaluation(recipe: Recipe, given: Collection[str]) -> dict[str, int]:
+    """Return fewer evaluation images by setting, at least 64, if they take over a tenth of the run."""
     config = recipe.train
     passes = EVALUATION_SHARE / (1 - EVALUATION_SHARE) * TRAINING_PASSES * config.steps * config.batch_size
     evaluations = 2 + (config.steps - 1) // config.evaluate_every  # the first and the last, too
@@ -238,4 +236,4 @@ def with_affordable_evaluation(recipe: Recipe, given: Collection[str]) -> Recipe
         configured, limit = getattr(config, name), max(FEWEST, int(images))
         if name not in names and (configured is None or configured > limit):
             fewer[name] = limit
-    return recipe.updated(**fewer)
+    return fewer

@@ -22,7 +22,7 @@ from isopix.model.positions import default_pool, resize_pos_embed
 from isopix.objectives.base import PretrainModel
 from isopix.recipes import registry
 from isopix.recipes.recipe import NETWORK, Recipe
-from isopix.recipes.registry import with_affordable_evaluation, with_colors_of_file
+from isopix.recipes.registry import affordable_evaluation, with_colors_of_file
 from isopix.runs.load import LoadedRun, find_model, load_run, shipped_models, trained_hint
 from isopix.runs.state import State
 from isopix.train.config import ConstantSchedule
@@ -139,7 +139,7 @@ def prepare_finetune(
     else:
         _check_same_network(NETWORK, recipe, loaded.recipe)
     # All test images, so that runs of any length can be compared image by image.
-    recipe = with_affordable_evaluation(recipe, ["num_test_images", *given])
+    recipe = recipe.updated(**affordable_evaluation(recipe, ["num_test_images", *given]))
     if recipe.finetune is None:
         raise ValueError("finetune is null in these settings, which are of pre-training")
     model = PretrainModel(recipe.outline(), recipe.objective)

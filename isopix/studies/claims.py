@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +17,7 @@ PerImage = Float[np.ndarray, " B"]  # the mean over seeds and kinds, of each tes
 
 
 class ErrorSource(NamedTuple):
-    """A source of error of a mean: its standard error and the degrees of freedom that this is known with."""
+    """A source of error of a mean: its standard error, and the degrees of freedom of that."""
 
     name: str
     standard_error: float
@@ -103,37 +102,52 @@ LEVEL = 0.05  # of all refutations of a study under one pool
 ORDER: tuple[Verdict, ...] = ("does not hold", "cannot be judged", "not decided", "holds")
 
 
+class Mean(NamedTuple):
+    """A mean with its sources of error (None if it cannot be estimated), and the means of which it is one."""
+
+    estimate: Estimate | None
+    values: tuple[float, ...]  # by seed
+    by_kind: dict[str, float]
+
+
 class Contrast(NamedTuple):
     """A contrast before its p-value is adjusted; a correlation is estimated on Fisher's scale if `fisher`."""
 
-    record: ContrastRecord
-    estimate: Estimate | None
+    text: str
+    unit: str
+    found: Mean
+    regime: str = ""
+    counted: bool = True
     fisher: bool = False
 
     @property
     def can_refute(self) -> bool:
-        return self.record.counted and not self.record.regime and self.estimate is not None
+        return self.counted and not self.regime and self.found.estimate is not None
 
     @property
     def refuting_p(self) -> float:
         """The unadjusted p of a difference on the wrong side; 1 on the right one."""
-        return 1.0 if self.estimate is None or self.estimate.mean >= 0 else self.estimate.p_value()
+        estimate = self.found.estimate
+        return 1.0 if estimate is None or estimate.mean >= 0 else estimate.p_value()
 
     def tested(self, adjusted_p: float) -> ContrastRecord:
         """Return mean, 95% interval and verdict: above zero it `holds`, by the adjusted p it does not."""
-        values, estimate = self.record.values, self.estimate
-        mean, interval = (sum(values) / len(values) if values else None), None
-        if estimate is not None:
-            center, half = estimate.mean, estimate.half_width()
-            found = (center, center - half, center + half)
-            mean, *ends = (math.tanh(each) if self.fisher else each for each in found)
-            interval = (ends[0], ends[1])
+        estimate, values, by_kind = self.found
+        if estimate is None:
+            mean = sum(values) / len(values) if values else None
+            return ContrastRecord(
+                self.text, self.unit, mean, values=values, by_kind=by_kind, counted=self.counted
+            )
+        center, half = estimate.mean, estimate.half_width()
+        found = (center, center - half, center + half)
+        mean, low, high = (math.tanh(each) if self.fisher else each for each in found)
         verdict: Verdict = "does not hold" if adjusted_p < LEVEL else "not decided"
-        if interval is not None and interval[0] > 0:
+        if low > 0:
             verdict = "holds"
-        if self.record.regime:
+        if self.regime:
             verdict = "cannot be judged"
-        return replace(self.record, mean=mean, interval=interval, verdict=verdict, adjusted_p=adjusted_p)
+        measured = (mean, (low, high), verdict, values, by_kind)
+        return ContrastRecord(self.text, self.unit, *measured, self.regime, self.counted, adjusted_p)
 
 
 def judge(claims: Sequence[tuple[str, str, str, Sequence[Contrast]]]) -> list[ClaimRecord]:

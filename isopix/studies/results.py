@@ -109,7 +109,7 @@ def _settings_table(settings: Mapping[str, Sequence[str]], names: Sequence[str])
 
 @dataclass(frozen=True)
 class TrialOutcome:
-    """The status of a trial of a study, and its environment: versions, device and fingerprint of the data."""
+    """The status of a trial of a study, and its environment."""
 
     status: Literal["not run", "done", "failed"] = "not run"
     reason: str = ""  # of a failure
@@ -136,9 +136,6 @@ class TrialsResult(Result):
         failed = [f"{name}: {each.reason}" for name, each in self.trials.items() if each.status == "failed"]
         count = f"{len(failed)} of {len(self.trials)} trials failed; the same command retries them"
         return f"{count}; {failed[0]}" if failed else ""
-
-
-DECIMALS = {"nats": 4}  # by unit; 1 for all others
 
 
 @dataclass(frozen=True)
@@ -230,7 +227,7 @@ def cell_text(row: TableRow, column: str, unit: str) -> str:
     if cell is None or isinstance(cell.value, str):
         return "" if cell is None else str(cell.value)
     numbers = [each for each in (cell.value, cell.std) if each is not None]
-    decimals = DECIMALS.get(unit, 1)
+    decimals = 4 if unit == "nats" else 1
     return " ± ".join(f"{each:.{decimals}f}" if row.measured else f"{each}" for each in numbers)
 
 

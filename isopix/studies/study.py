@@ -59,7 +59,7 @@ T = TypeVar("T", bound=StudyTrial)
 
 
 class Study(abc.ABC, Generic[T]):
-    """The trials of a plan in a folder. A subclass says which cells a scale has, and what a trial is of."""
+    """The trials of a plan in a folder."""
 
     name: ClassVar[str]
     file: ClassVar[str] = "study.json"
@@ -95,6 +95,8 @@ class Study(abc.ABC, Generic[T]):
         probe: str | None = None,
     ) -> StudyPlan:
         """Return a plan of the cells whose names match a comma-separated pattern."""
+        if scale not in cls.seeds:
+            raise ValueError(f"{cls.name} has no scale '{scale}'; allowed: {', '.join(cls.seeds)}")
         cells, patterns = cls.cells(scale), pattern.split(",")
         found = tuple(each for each in cells if any(fnmatchcase(each, one) for one in patterns))
         if not found:
@@ -189,15 +191,10 @@ class Study(abc.ABC, Generic[T]):
     def facts(self, **more: str) -> dict[str, str]:
         """Return the scale, the data, `more` facts, and the environments of finished trials."""
         data = self.trials[0].recipe.data
-        images = f"{data.source}, {data.rows} × {data.cols}"
-        settings = {"settings": " ".join(self.plan.settings)} if self.plan.settings else {}
-        facts = {
-            "scale": self.plan.scale,
-            "images": images,
-            **settings,
-            **more,
-            "seeds": f"{self.plan.seeds}",
-        }
+        facts = {"scale": self.plan.scale, "images": f"{data.source}, {data.rows} × {data.cols}"}
+        if self.plan.settings:
+            facts["settings"] = " ".join(self.plan.settings)
+        facts |= {**more, "seeds": f"{self.plan.seeds}"}
         done = [each.environment for each in self.done()]
         for name in dict.fromkeys(name for each in done for name in each):
             facts[name] = "; ".join(dict.fromkeys(str(each.get(name, "unknown")) for each in done))

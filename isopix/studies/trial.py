@@ -1,4 +1,4 @@
-"""A trial of a study: what a process needs to train and measure a network, and the file of its outcome."""
+"""A trial of a study, which a process runs, and the file of its outcome."""
 
 import abc
 import multiprocessing

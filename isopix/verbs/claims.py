@@ -84,10 +84,11 @@ def _run_verb(device: DeviceLike, command: str, *given: object, **options: objec
 
 def _studies(runs: Path) -> dict[str, Mapping[Any, tuple[ClaimRecord, ...]]]:
     """Return the ten claims of each study in a folder, by pool."""
+    from isopix.studies.inductive_bias.claims import evaluate_trials
     from isopix.studies.inductive_bias.study import BiasStudy
 
     folders = [each.parent for each in sorted(runs.glob(f"*/{BiasStudy.file}"))]
-    return {str(each): BiasStudy.open(each).claims() for each in folders}
+    return {str(each): evaluate_trials(BiasStudy.open(each).done()) for each in folders}
 
 
 def _published(runs: Path, paper: str | None) -> Iterator[PublishedRow]:

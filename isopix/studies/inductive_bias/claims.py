@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 
 from isopix.core.choices import Pool
-from isopix.studies.claims import Contrast, judge
+from isopix.studies.claims import Contrast, Mean, judge
 from isopix.studies.inductive_bias.contrasts import (
     MAIN_BLOCKS,
     NO_SLOPE,
@@ -24,11 +24,10 @@ from isopix.studies.inductive_bias.contrasts import (
     falling_loss,
     layer_range,
     loss,
-    make_contrast,
     prediction_regime,
     rank_correlation,
 )
-from isopix.studies.inductive_bias.evidence import Mean, StudyEvidence, Term
+from isopix.studies.inductive_bias.evidence import StudyEvidence, Term
 from isopix.studies.inductive_bias.results import STUDY_POOLS, Architecture, ClaimRecord, Trial, TrialResult
 
 Test = Callable[[StudyEvidence], Iterable[Contrast]]
@@ -41,20 +40,20 @@ def _blocks(evidence: StudyEvidence) -> Iterable[Contrast]:
     for better, worse in pairs:
         found = difference(evidence, (worse, better), loss)
         text, predicted = f"loss({worse}) − loss({better})", prediction_regime(evidence, (better, worse))
-        yield make_contrast(evidence, text, "nats", found, predicted)
+        yield Contrast(text, "nats", found, predicted)
         found = difference(evidence, (better, worse), evidence.accuracy)
         text, shown = f"accuracy({better}) − accuracy({worse})", accuracy_regime(evidence, (better, worse))
-        yield make_contrast(evidence, text, "points", found, shown)
+        yield Contrast(text, "points", found, shown)
 
 
 def _correlation(evidence: StudyEvidence) -> Iterable[Contrast]:
     """The lower the loss, the better the probe, over all networks."""
     text, shown = "negative rank correlation of loss and accuracy", accuracy_regime(evidence, MAIN_BLOCKS)
-    yield make_contrast(evidence, text, "", rank_correlation(evidence, evidence.trials), shown, fisher=True)
+    yield Contrast(text, "", rank_correlation(evidence, evidence.trials), shown, fisher=True)
     for block in evidence.blocks:
         found = rank_correlation(evidence, [trial for trial in evidence.trials if trial.block == block])
         text = f"the same within {block}"
-        yield make_contrast(evidence, text, "", found, fisher=True, counted=False)
+        yield Contrast(text, "", found, fisher=True, counted=False)
 
 
 def _equal_loss(evidence: StudyEvidence) -> Iterable[Contrast]:
@@ -65,9 +64,9 @@ def _equal_loss(evidence: StudyEvidence) -> Iterable[Contrast]:
     for better, worse in (("continuous", "fourier"), ("fourier", "pix2vec")):
         text = f"accuracy at equal loss: {better} − {worse}"
         found = at_equal_loss(evidence, {better: 1.0, worse: -1.0})
-        yield make_contrast(evidence, text, "points", found, shown)
+        yield Contrast(text, "points", found, shown)
     text = "fall of accuracy with the loss, between networks of a block and an encoding"
-    yield make_contrast(evidence, text, "points per nat", slope, counted=False)
+    yield Contrast(text, "points per nat", slope, counted=False)
 
 
 def _best(evidence: StudyEvidence) -> Iterable[Contrast]:
@@ -75,7 +74,7 @@ def _best(evidence: StudyEvidence) -> Iterable[Contrast]:
     noise = evidence.noise(evidence.blocks, loss)
     found = best_difference(evidence, lambda trial: -trial.loss, falling_loss, noise)
     text, predicted = "lowest loss: without pix2vec − with pix2vec", prediction_regime(evidence, MAIN_BLOCKS)
-    yield make_contrast(evidence, text, "nats", found, predicted)
+    yield Contrast(text, "nats", found, predicted)
     noise = evidence.noise(evidence.blocks, evidence.layers)
 
     def validation(trial: Trial) -> float:
@@ -83,7 +82,7 @@ def _best(evidence: StudyEvidence) -> Iterable[Contrast]:
 
     found = best_difference(evidence, validation, evidence.accuracy, noise)
     text, shown = "best accuracy: with pix2vec − without pix2vec", accuracy_regime(evidence, MAIN_BLOCKS)
-    yield make_contrast(evidence, text, "points", found, shown)
+    yield Contrast(text, "points", found, shown)
 
 
 def _depth(evidence: StudyEvidence) -> Iterable[Contrast]:
@@ -103,9 +102,9 @@ def _depth(evidence: StudyEvidence) -> Iterable[Contrast]:
         return evidence.mean(kinds, evidence.reading(networks.__getitem__, partial(slope, read)))
 
     text, predicted = "loss reduction per doubling of depth", prediction_regime(evidence, MAIN_BLOCKS)
-    yield make_contrast(evidence, text, "nats per doubling", gain(falling_loss), predicted)
+    yield Contrast(text, "nats per doubling", gain(falling_loss), predicted)
     text, shown = "accuracy gain per doubling of depth", accuracy_regime(evidence, MAIN_BLOCKS)
-    yield make_contrast(evidence, text, "points per doubling", gain(evidence.accuracy), shown)
+    yield Contrast(text, "points per doubling", gain(evidence.accuracy), shown)
 
 
 def _middle(evidence: StudyEvidence) -> Iterable[Contrast]:
@@ -121,7 +120,7 @@ def _middle(evidence: StudyEvidence) -> Iterable[Contrast]:
         find = evidence.reading(lambda kind: [("conv", *kind)], partial(above, end))
         words = f"accuracy of convolutions: best inner layer − {text} layer"
         shown = accuracy_regime(evidence, ["conv"])
-        yield make_contrast(evidence, words, "points", evidence.mean(kinds, find), shown)
+        yield Contrast(words, "points", evidence.mean(kinds, find), shown)
 
 
 def _mixers(evidence: StudyEvidence) -> Iterable[Contrast]:
@@ -138,7 +137,7 @@ def _mixers(evidence: StudyEvidence) -> Iterable[Contrast]:
     for what, read, networks in compared:
         text = f"accuracy of mixer-{depth}, {what}: fourier − pix2vec"
         found = encoding_difference(evidence, network, ("fourier", "pix2vec"), read, networks)
-        yield make_contrast(evidence, text, "points", found, shown)
+        yield Contrast(text, "points", found, shown)
 
 
 def _transformers(evidence: StudyEvidence) -> Iterable[Contrast]:
@@ -161,12 +160,12 @@ def _preservation(evidence: StudyEvidence) -> Iterable[Contrast]:
             name: difference(evidence, (better, worse), partial(red, name), only=("pix2vec", depth))
             for name in ("distance_preservation", "local_similarity")
         }
-        alone = [make_contrast(evidence, "", "", each) for each in found.values()]
+        alone = [Contrast("", "", each) for each in found.values()]
         agree = len({each.tested(each.refuting_p).verdict for each in alone}) == 1
         regime = "" if agree else "the other measure of distance does not show the same"
         for name, each in found.items():
             text = f"{name.replace('_', ' ')} of red: {better}-{depth} − {worse}-{depth}"
-            yield make_contrast(evidence, text, "", each, regime)
+            yield Contrast(text, "", each, regime)
 
 
 def _reconstructions(evidence: StudyEvidence) -> Iterable[Contrast]:
@@ -187,7 +186,7 @@ def _reconstructions(evidence: StudyEvidence) -> Iterable[Contrast]:
     for what, (worse, better), name, unit in pairs:
         found = difference(evidence, (worse, better), partial(percent, name))
         predicted = prediction_regime(evidence, (worse, better))
-        yield make_contrast(evidence, f"{what}({worse}) − {what}({better})", unit, found, predicted)
+        yield Contrast(f"{what}({worse}) − {what}({better})", unit, found, predicted)
 
 
 # By letter: the test, whose docstring is the statement of the paper, and the place of that.
@@ -206,7 +205,7 @@ CLAIMS: dict[str, tuple[Test, str]] = {
 
 
 def evaluate_claims(evidence: StudyEvidence) -> list[ClaimRecord]:
-    """Return all ten claims with Holm's correction across them; missing trials leave one undecided."""
+    """Return all ten claims; missing trials leave one undecided."""
     return judge(
         [
             (letter, " ".join((test.__doc__ or "").split()), source, list(test(evidence)))
@@ -216,7 +215,7 @@ def evaluate_claims(evidence: StudyEvidence) -> list[ClaimRecord]:
 
 
 def evaluate_trials(done: Sequence[TrialResult]) -> dict[Pool, tuple[ClaimRecord, ...]]:
-    """Return the results of the ten claims under each pool, from the results of finished trials."""
+    """Return the ten claims under each pool, from finished trials."""
     groups = np.array(done[0].test_groups) if done and done[0].test_groups else None
     trials = [each.measured() for each in done]
     evidence = [StudyEvidence(trials, pool, groups) for pool in STUDY_POOLS]

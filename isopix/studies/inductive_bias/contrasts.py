@@ -14,9 +14,9 @@ from functools import partial
 import numpy as np
 
 from isopix.core.stats import Z_95, pearson_coefficient, rankdata
-from isopix.studies.claims import Contrast, ErrorSource, Estimate, Noise
-from isopix.studies.inductive_bias.evidence import UNKNOWN, Mean, Read, StudyEvidence, Term
-from isopix.studies.inductive_bias.results import ContrastRecord, Trial, network_name
+from isopix.studies.claims import Contrast, ErrorSource, Estimate, Mean, Noise
+from isopix.studies.inductive_bias.evidence import UNKNOWN, Read, StudyEvidence, Term
+from isopix.studies.inductive_bias.results import Trial, network_name
 
 MIN_POINTS = 5  # below which no correlation is reported
 MAIN_BLOCKS = ("conv", "mixer", "transformer-1")
@@ -27,35 +27,13 @@ NOT_BELOW = (
 )
 
 
-def make_contrast(
-    evidence: StudyEvidence,
-    text: str,
-    unit: str,
-    found: Mean,
-    regime: str = "",
-    *,
-    counted: bool = True,
-    fisher: bool = False,
-) -> Contrast:
-    """Return a contrast, which cannot be judged for the reason `regime` if that is not empty."""
-    record = ContrastRecord(
-        text,
-        unit,
-        values=found.values,
-        by_kind=found.by_kind,
-        regime=regime if found.estimate is not None else "",
-        counted=counted,
-    )
-    return Contrast(record, found.estimate, fisher)
-
-
 def loss(trial: Trial) -> list[Term]:
     """Return the loss in nats."""
     return [Term(1, trial.loss)]
 
 
 def falling_loss(trial: Trial) -> list[Term]:
-    """Return minus the loss in nats, which is the higher, the better a network predicts."""
+    """Return minus the loss in nats."""
     return [Term(-1, trial.loss)]
 
 
@@ -107,7 +85,7 @@ def at_layers(
     for layer in layers:
         found = encoding_difference(evidence, network, encodings, partial(evidence.accuracy, layer=layer))
         text = f"accuracy of {network_name(network)}, layer {layer}: {encodings[0]} − {encodings[1]}"
-        yield make_contrast(evidence, text, "points", found, shown)
+        yield Contrast(text, "points", found, shown)
 
 
 def encoding_difference(

@@ -11,7 +11,7 @@ from jaxtyping import Int
 
 from isopix.core.choices import Pool
 from isopix.recipes.isotropic import ENCODINGS
-from isopix.studies.claims import Estimate, Noise, PerImage, crossed_estimate
+from isopix.studies.claims import Mean, Noise, PerImage, crossed_estimate
 from isopix.studies.inductive_bias.results import Architecture, ProbedLayers, Trial, network_name
 
 K = TypeVar("K", bound=Hashable)
@@ -52,16 +52,8 @@ class Term(NamedTuple):
 
 
 Kind = tuple[str | int, ...]  # what networks have in common, as ("pix2vec", 3)
-Read = Callable[..., list[Term] | None]  # of one network or several; None where the number is not known
-Find = Callable[[int, Any], list[Term] | None]  # of a seed and a kind; None where there is no such network
-
-
-class Mean(NamedTuple):
-    """A mean with its sources of error (None if it cannot be estimated), and the means of which it is one."""
-
-    estimate: Estimate | None
-    values: tuple[float, ...]  # by seed
-    by_kind: dict[str, float]
+Read = Callable[..., list[Term] | None]  # of one network or several; None: not known
+Find = Callable[[int, Any], list[Term] | None]  # of a seed and a kind; None: no such network
 
 
 UNKNOWN = Mean(None, (), {})

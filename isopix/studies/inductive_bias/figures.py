@@ -73,26 +73,22 @@ def study_figures(trials: Sequence[Trial], examples: Sequence[Example]) -> Itera
     yield from _layers(pools, trials)
 
 
-def group_trials(trials: Sequence[Trial], pool: Pool, *, untrained: bool = False) -> list[TrialGroup]:
-    """Return the mean over seeds of each architecture, in the order of first appearance."""
+def group_trials(trials: Sequence[Trial], pool: Pool, *, untrained: bool = False) -> Iterator[TrialGroup]:
+    """Yield the mean over seeds of each architecture, in the order of first appearance."""
     groups: dict[Architecture, list[Trial]] = {}
     for trial in trials:
         groups.setdefault(trial.architecture, []).append(trial)
-    found = []
     for architecture, same in groups.items():
         probes = [trial.probes[pool] for trial in same]
         shown = [each.untrained if untrained else each.network for each in probes]
         layers = zip(*(each.test_accuracies for each in shown), strict=True)
-        found.append(
-            TrialGroup(
-                *architecture,
-                loss=mean_std([trial.loss for trial in same]),
-                accuracy=mean_std([each.test_accuracy for each in shown]),
-                layers=tuple(mean_std(layer) for layer in layers),
-                untrained=mean_std([each.untrained.test_accuracy for each in probes]),
-            )
+        yield TrialGroup(
+            *architecture,
+            loss=mean_std([trial.loss for trial in same]),
+            accuracy=mean_std([each.test_accuracy for each in shown]),
+            layers=tuple(mean_std(layer) for layer in layers),
+            untrained=mean_std([each.untrained.test_accuracy for each in probes]),
         )
-    return found
 
 
 def mean_std(values: Sequence[float]) -> MeanStd:
@@ -118,8 +114,8 @@ def _results(trials: Sequence[Trial], pool: Pool) -> PoolResults:
         "chance": [each.majority for each in probes],
     }
     baselines = {name: mean(found) for name, found in shared.items() if found}
-    untrained = group_trials(trials, pool, untrained=True)
-    return PoolResults(pool, group_trials(trials, pool), untrained, baselines)
+    untrained = list(group_trials(trials, pool, untrained=True))
+    return PoolResults(pool, list(group_trials(trials, pool)), untrained, baselines)
 
 
 def _reconstructions(networks: Sequence[Example]) -> PageFigure:

@@ -143,7 +143,7 @@ class TrialResult(TrialOutcome):
     @property
     def text(self) -> str:
         if self.trial is None:
-            return f"{self.status}: {self.reason}"
+            return super().text
         accuracies = [f"{pool} {each.network.test_accuracy:.1%}" for pool, each in self.trial.probes.items()]
         return f"loss {self.trial.loss:.3f} nats, accuracy: {', '.join(accuracies)}"
 
@@ -191,7 +191,7 @@ def _claims_table(pool: Pool, claims: Sequence[ClaimRecord]) -> Table:
 
 
 def contrast_row(contrast: ContrastRecord) -> tuple[str, ...]:
-    """Return an empty cell, the text, the mean, the interval and the verdict of a contrast."""
+    """Return the row of a contrast, whose first cell is empty."""
     mean, interval = MISSING, "not run"
     if contrast.mean is not None:
         mean, interval = f"{_signed(contrast.mean)} {contrast.unit}".strip().replace(" %", "%"), "one seed"

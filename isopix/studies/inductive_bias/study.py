@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from itertools import product
 from typing import ClassVar, NamedTuple
 
-from isopix.core.choices import Pool
 from isopix.probing.methods import LbfgsProbe
 from isopix.probing.probe import ProbeMethod
 from isopix.recipes.isotropic import CELLS, ENCODINGS
@@ -13,13 +12,7 @@ from isopix.runs.series import lr_grid
 from isopix.studies.inductive_bias.claims import evaluate_trials
 from isopix.studies.inductive_bias.contrasts import MAIN_BLOCKS
 from isopix.studies.inductive_bias.figures import read_examples, study_figures
-from isopix.studies.inductive_bias.results import (
-    Architecture,
-    ClaimRecord,
-    StudyResult,
-    TrialResult,
-    network_name,
-)
+from isopix.studies.inductive_bias.results import Architecture, StudyResult, TrialResult, network_name
 from isopix.studies.inductive_bias.trial import BiasTrial
 from isopix.studies.study import Study
 from isopix.studies.trial import PROBED, RIDGE
@@ -65,16 +58,11 @@ class BiasStudy(Study[BiasTrial]):
         rates, probe = lr_grid(lr, min(MIN_LR, lr)), self.probe(scale.probe)
         return BiasTrial(self.path, cell, recipe, architecture, rates, probe, scale.probe_images)
 
-    def claims(self) -> dict[Pool, tuple[ClaimRecord, ...]]:
-        """Return the verdicts of the ten claims under each pool, from the trials that are done."""
-        return evaluate_trials(self.done())
-
     def write_up(self) -> StudyResult:
-        """Test the claims, draw the figures and write the page, from the trials that are done."""
         results = self.results()
         done = {name: result for name, result in results.items() if result.status == "done"}
         _check_same_images(done)
-        claims = self.claims()
+        claims = evaluate_trials(list(done.values()))
         examples = read_examples([each for each in self.trials if each.name in done])
         train, first = self.trials[0].recipe.train, self.trials[0]
         facts = self.facts(

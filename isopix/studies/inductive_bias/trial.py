@@ -1,4 +1,4 @@
-"""A trial of a study: a network is trained, probed and measured, and has its result in one file."""
+"""A trial of the study: a network is trained, probed and measured."""
 
 import time
 from collections.abc import Mapping
@@ -58,7 +58,7 @@ class BiasTrial(StudyTrial):
     probe_images: Mapping[str, int]
 
     def run_at(self, lr: float) -> Path:
-        """Return the run folder of a learning rate, with -lr-LR appended for any but the first."""
+        """Return the run folder of a learning rate."""
         return self.run if lr == self.lrs[0] else self.run.with_name(f"{self.name}-lr-{lr}")
 
     @property
@@ -73,7 +73,6 @@ class BiasTrial(StudyTrial):
         return encoding == "pix2vec" and self.recipe.train.seed == 0 and depth <= EXAMPLE_DEPTH
 
     def measure(self, device: torch.device) -> None:
-        """Train at the largest learning rate that does not diverge, and probe."""
         if trained := _train(self, device):
             self.write(_measured(self, trained, device))
 

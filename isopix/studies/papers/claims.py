@@ -18,9 +18,10 @@ from isopix.core.progress import announce
 from isopix.plots.curves import probe_points
 from isopix.probing.evaluators import LinearProbe
 from isopix.recipes import registry
+from isopix.recipes.published import FRACTIONS
 from isopix.runs.start import with_absolute_paths
-from isopix.studies.claims import Contrast, crossed_estimate, judge
-from isopix.studies.inductive_bias.results import ClaimRecord, ContrastRecord
+from isopix.studies.claims import Contrast, Mean, crossed_estimate, judge
+from isopix.studies.inductive_bias.results import ClaimRecord
 from isopix.studies.papers.protocol import Setup, low_data_error
 from isopix.studies.papers.reproduction import Reproduction
 from isopix.studies.papers.trials import NO_TEST, FineTune, Pretrain, Probe, ProtocolTrial, RunVerb
@@ -35,7 +36,6 @@ TARGETS: dict[str, tuple[str, ...]] = {  # of masked patches of 4 x 4 pixels
     "colors": ("codec.kind=downsampled_color",),
     "pixels": ("codec.kind=full_patch", "head.kind=regression"),
 }
-FRACTIONS = ("1%", "10%", "20%")  # of the labels
 CLOSE = 2.0  # points, within which fine-tuned accuracies are nearly equal
 
 Found = Mapping[str, Any]  # the records of one seed by trial
@@ -179,7 +179,7 @@ def _tested(found: Found, first: str, second: str) -> float:
 
 
 def evaluated(claims: Sequence[ShapeClaim], seeds: Sequence[Found]) -> list[ClaimRecord]:
-    """Return the verdicts of claims from the records of each seed; one with a seed missing is not decided."""
+    """Return the verdicts of claims from the records of all seeds; without one, they are not decided."""
     rows = []
     for each in claims:
         values = [each.values(own) for own in seeds if own.keys() >= set(each.needs)]
@@ -187,7 +187,7 @@ def evaluated(claims: Sequence[ShapeClaim], seeds: Sequence[Found]) -> list[Clai
         for text in values[0] if values else ():
             numbers = tuple(own[text] for own in values)
             estimate = crossed_estimate(np.array(numbers)[:, None]) if len(values) == SEEDS else None
-            contrasts.append(Contrast(ContrastRecord(text, each.unit, values=numbers), estimate))
+            contrasts.append(Contrast(text, each.unit, Mean(estimate, numbers, {})))
         rows.append((each.values.__name__, each.text, f"{each.paper}, {each.place}", contrasts))
     return judge(rows)
 

@@ -1,6 +1,6 @@
 """Image GPT: tables 1 to 4, figures 2 to 4 and the ImageNet fine-tuning of section 4.5."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from isopix.plots import curves
 from isopix.plots.curves import Bar, ProbePoint, probe_points
@@ -116,9 +116,9 @@ def _probes(setup: Setup, reads: dict[str, Read]) -> list[MeasuredRow]:
     note="SGD with momentum 0.9 and cosine decay, learning rates 30, 10, 3, ... (section 3.4). Five layers "
     "are concatenated around the best one.",
 )
-def table2(setup: Setup) -> Sequence[MeasuredRow]:
+def table2(setup: Setup) -> Iterator[MeasuredRow]:
     """Linear probes on ImageNet."""
-    (data,), rows = setup.datasets("imagenet-1k"), list[MeasuredRow]()
+    (data,) = setup.datasets("imagenet-1k")
     for name in ("igpt-s", "igpt-m", "igpt-l", "igpt-l-48", "igpt-xl"):
         network, method = igpt_network(setup, name), f"iGPT-{name.split('-')[1].upper()}"
         joined = {"concat": CONCAT} if name == "igpt-xl" else {}
@@ -126,12 +126,11 @@ def table2(setup: Setup) -> Sequence[MeasuredRow]:
         own, width = network_cost(network.recipe).parameters / 1e6, network.recipe.model.width
         sizes = {pub.IR: image_size_of(network), pub.PARAMETERS: f"{own:,.2f}"}
         cells: dict[str, Cell | str] = {**sizes, pub.FEATURES: f"{width:,}", pub.ACCURACY: Cell(trial, BEST)}
-        rows.append(MeasuredRow(method, data, network, cells))
+        yield MeasuredRow(method, data, network, cells)
         if joined:
             concatenated = Cell(trial, in_percent(lambda probe: probe.network.concat.score.test_accuracy))
             cells = {**sizes, pub.FEATURES: f"{CONCAT * width:,}", pub.ACCURACY: concatenated}
-            rows.append(MeasuredRow(f"{method}, {CONCAT} layers", data, network, cells))
-    return rows
+            yield MeasuredRow(f"{method}, {CONCAT} layers", data, network, cells)
 
 
 @protocol("igpt.table3", units=PERCENT, published=pub.IGPT_TABLE_3, note=FINETUNE_NOTE)
@@ -225,9 +224,9 @@ def figure2(setup: Setup) -> Sequence[MeasuredRow]:
     "images other than those that select its layer. Losses are of validation images of pre-training.",
     draw=draw_loss_and_accuracy,
 )
-def figure3(setup: Setup) -> Sequence[MeasuredRow]:
+def figure3(setup: Setup) -> Iterator[MeasuredRow]:
     """Probe accuracy against validation loss during pre-training."""
-    (data,), rows = setup.datasets("cifar10"), []
+    (data,) = setup.datasets("cifar10")
     for name in ("igpt-s", "igpt-m", "igpt-l"):
         network = igpt_network(setup, name)
         for part, multiple in CHECKPOINTS.items():
@@ -236,8 +235,7 @@ def figure3(setup: Setup) -> Sequence[MeasuredRow]:
                 pub.ACCURACY: at_checkpoint(multiple, lambda point: 100 * point.accuracy),
             }
             method = f"iGPT-{name[-1].upper()}"
-            rows.append(MeasuredRow(method, data, network, {pub.STEPS: part, **cells_of(network, reads)}))
-    return rows
+            yield MeasuredRow(method, data, network, {pub.STEPS: part, **cells_of(network, reads)})
 
 
 def at_checkpoint(multiple: int | None, value: Callable[[ProbePoint], float]) -> Read:
@@ -260,19 +258,17 @@ def at_checkpoint(multiple: int | None, value: Callable[[ProbePoint], float]) ->
     note=f"Probes of ImageNet are by SGD (section 3.4). A single mask is the mean over five. {FINETUNE_NOTE}",
     draw=draw_objectives,
 )
-def figure4(setup: Setup) -> Sequence[MeasuredRow]:
+def figure4(setup: Setup) -> Iterator[MeasuredRow]:
     """Autoregressive and BERT pre-training."""
-    rows = list[MeasuredRow]()
     for data in setup.datasets("cifar10", "imagenet-1k"):
         large, bert = igpt_network(setup, "igpt-l"), igpt_network(setup, "igpt-l-bert")
         sgd: dict[str, object] = {"method": "sgd"} if data == pub.IMAGENET else {}
         probe = igpt_probe(setup, large, data, **(sgd or {"refit_on_validation": True}))
         tuned = igpt_finetune(setup, large, data)
         cells: dict[str, Cell | str] = {pub.PROBE: Cell(probe, BEST), pub.FINETUNED: Cell(tuned, TUNED)}
-        rows.append(MeasuredRow("autoregressive", data, large, cells))
+        yield MeasuredRow("autoregressive", data, large, cells)
         probe = igpt_probe(setup, bert, data, **sgd, mask_ensemble=NUM_MASKS)
         tuned = igpt_finetune(setup, bert, data, masks=NUM_MASKS)
         cells = cells_of(probe, {pub.PROBE: BEST_OF_ONE, pub.PROBE_VOTE: BEST})
         cells |= cells_of(tuned, {pub.FINETUNED: TUNED_OF_ONE, pub.FINETUNED_VOTE: TUNED})
-        rows.append(MeasuredRow("BERT", data, bert, cells))
-    return rows
+        yield MeasuredRow("BERT", data, bert, cells)

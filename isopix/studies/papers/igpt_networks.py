@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-from isopix.model.blocks.transformer import TransformerSpec
 from isopix.objectives.objectives import Masked
 from isopix.probing.evaluators import LinearProbe
 from isopix.recipes import igpt
@@ -16,17 +15,14 @@ CHECKPOINT = 0.0655  # of the steps: 65,500 of a million, about the first checkp
 
 
 def _tiny(depth: int, width: int, side: int = 14) -> Recipe:
-    recipe = igpt.digits().updated(
-        depth=depth, width=width, steps=200, batch_size=64, evaluate_every=50, evaluate_images=450
-    )
-    data = replace(recipe.data, rows=side, cols=side)
-    return replace(recipe, name=f"igpt.digits, {depth} blocks", data=data)
+    recipe = igpt.digits().updated(depth=depth, width=width, rows=side, cols=side)
+    name = f"igpt.digits, {depth} blocks"
+    return recipe.updated(name=name, steps=200, batch_size=64, evaluate_every=50, evaluate_images=450)
 
 
 def _small(depth: int, width: int, side: int = 32) -> Recipe:
-    recipe = igpt.tiny().updated(depth=depth, width=width, block=TransformerSpec(heads=2))
-    data = replace(recipe.data, rows=side, cols=side)
-    return replace(recipe, name=f"igpt.tiny, {depth} blocks", data=data)
+    recipe = igpt.tiny().updated(depth=depth, width=width, rows=side, cols=side)
+    return recipe.updated(name=f"igpt.tiny, {depth} blocks")
 
 
 def _bert(recipe: Recipe) -> Recipe:
@@ -34,7 +30,7 @@ def _bert(recipe: Recipe) -> Recipe:
 
 
 LARGE = igpt.l()
-AT_48 = LARGE.updated(data=replace(LARGE.data, rows=48, cols=48), optimizer=Adam(lr=0.01))  # table 5
+AT_48 = LARGE.updated(rows=48, cols=48, optimizer=Adam(lr=0.01))  # table 5
 # The networks by name, at each scale: tiny, small and paper.
 NETWORKS = {
     "igpt-s": (_tiny(2, 32), _small(2, 64), igpt.s()),

@@ -1,7 +1,7 @@
 """PaperProtocol: the experiment behind a table or figure; Setup: the scale and the data at which it runs."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import mean, stdev
@@ -87,7 +87,7 @@ def absolute(data: str | Path | None) -> str | None:
 
 
 def existing_runs(words: Sequence[str]) -> dict[str, str]:
-    """Return the absolute paths of `NAME=RUN` by name. Raises ValueError for a word without a name."""
+    """Return the absolute paths of `NAME=RUN` by name."""
     pairs = {name: path for name, _, path in (word.partition("=") for word in words)}
     if missing := next((word for word in words if "=" not in word), None):
         raise ValueError(f"pretrained is '{missing}'; write NAME=RUN, as in igpt-l=runs/igpt-l")
@@ -124,7 +124,7 @@ class MeasuredRow(NamedTuple):
         }
 
     def trials(self) -> Iterator[ProtocolTrial]:
-        """Iterate over the trials of the cells, and those that they need, in an order to run them in."""
+        """Yield the trials of the cells, each after those that it needs."""
         for cell in self.cells.values():
             if isinstance(cell, Cell):
                 yield from (*cell.trial.needs, cell.trial)
@@ -161,7 +161,7 @@ def low_data_error(method: str, labels_per_class: int) -> Read:
     return read
 
 
-Rows = Callable[[Setup], Sequence[MeasuredRow]]
+Rows = Callable[[Setup], Iterable[MeasuredRow]]
 # Returns a figure and its caption; None if no record is there.
 Draw = Callable[[Sequence[MeasuredRow], Records], tuple[Figure, str] | None]
 
@@ -206,7 +206,7 @@ def protocol(name: str, **fields: Any) -> Callable[[Rows], Rows]:
 
 
 def protocols() -> dict[str, str]:
-    """Return the titles of all protocols by name: those of tables and figures, and the study."""
+    """Return the titles of all protocols by name, with the studies."""
     import_modules("isopix.studies.papers")
     tables = {name: each.title for name, each in _PROTOCOLS.items()}
     return {**tables, **{name: (each.__doc__ or "").rstrip(".") for name, each in STUDIES.items()}}

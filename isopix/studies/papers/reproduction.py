@@ -95,8 +95,8 @@ def run_protocol(protocol: PaperProtocol, setup: Setup, out: Path, run_verb: Run
 
 
 def write_table(protocol: PaperProtocol, reproduction: Reproduction) -> ReproductionResult:
-    """Write the table, and the figure if the protocol has one, from the run folders of finished trials."""
-    setup, rows = reproduction.setup, protocol.rows(reproduction.setup)
+    """Write the table, and the figure if there is one, from finished trials."""
+    setup, rows = reproduction.setup, list(protocol.rows(reproduction.setup))
     trials = {trial.name: trial for row in rows for trial in row.trials()}
     records = reproduction.records(list(trials.values()))
     folder = reproduction.path / protocol.name

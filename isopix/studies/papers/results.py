@@ -1,6 +1,6 @@
 """The result of `claims`, without PyTorch."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,22 +36,20 @@ class ClaimsResult(Result):
         names = ["place", "method", "data", "published", "ours", "status"]
         rows = [[*vars(each).values()] for each in self.numbers]
         found = [
-            Table(f"Claims, from {self.folder}", columns, _claim_rows(self.claims)),
+            Table(f"Claims, from {self.folder}", columns, list(_claim_rows(self.claims))),
             *(_study_table(folder, own) for folder, own in self.studies.items()),
             Table("Published numbers: losses in nats, all others in per cent", names, rows),
         ]
         return [each for each in found if each.rows]
 
 
-def _claim_rows(claims: tuple[ClaimRecord, ...]) -> list[tuple[Any, ...]]:
-    rows = list[tuple[Any, ...]]()
+def _claim_rows(claims: tuple[ClaimRecord, ...]) -> Iterator[tuple[Any, ...]]:
     for claim in claims:
         verdict = claim.verdict if claim.contrasts else "not run: --budget trains for it"
-        rows.append((claim.source, claim.claim, "", "", "", verdict))
+        yield claim.source, claim.claim, "", "", "", verdict
         for each in claim.contrasts:
             _, text, mean, interval, decided = contrast_row(each)
-            rows.append(("", text, mean, interval if each.interval else "", len(each.values), decided))
-    return rows
+            yield "", text, mean, interval if each.interval else "", len(each.values), decided
 
 
 def _study_table(folder: str, pools: Mapping[str, tuple[ClaimRecord, ...]]) -> Table:

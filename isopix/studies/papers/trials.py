@@ -1,4 +1,4 @@
-"""Trials of a protocol: each trains or measures a network with one or several of the package's verbs."""
+"""Trials of a protocol: each trains or measures a network by verbs."""
 
 import abc
 from collections.abc import Callable, Mapping, Sequence
@@ -34,7 +34,7 @@ Outcome = tuple[Path, dict[str, Any] | None]
 
 @dataclass(frozen=True)
 class ProtocolTrial(abc.ABC):
-    """A part of a protocol with a name of its own, which its runs in the folder `runs` have too."""
+    """A part of a protocol; its runs in the folder `runs` have its name."""
 
     name: str
 
@@ -117,7 +117,7 @@ class Probe(ProtocolTrial):
         return [recipe] * (len(self.options["labels"]) * self.options["subsets"])
 
     def check_labels(self, limit: int | None) -> None:
-        """Raise ValueError for more labels of each class than there are with this limit, if there is one."""
+        """Raise ValueError for more labels of each class than there are with this limit."""
         own, wanted = self.network.recipe.data, self.options.get("labels", ())
         limit, source = limit or own.limit, self.data or own.source
         if limit is None or not wanted:
@@ -203,7 +203,7 @@ class TriedRun:
 
 
 def kept_weights(run: Path) -> tuple[int, float]:
-    """Return the step that a fine-tuned run keeps and its validation accuracy, never the test accuracy."""
+    """Return the step that a fine-tuned run keeps, and its validation accuracy."""
     records = [each for each in read_log(RunFolder(run).log) if has_val_accuracy(each)]
     kept = best_evaluation(records) if RunFolder(run).best.is_dir() else records[-1]
     assert kept is not None, "fine-tuning evaluates at its first step"

@@ -1,7 +1,6 @@
 """Fine-tuning after masked patch prediction: the Vision Transformer, and tables 1 and 2 of PatchFormer."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 
 from isopix.recipes import patchformer, published, vit
 from isopix.recipes.published import Value
@@ -28,7 +27,7 @@ FEW_SHOT = {f"{shots} images per class": "%" for shots in SHOTS}
 
 
 def _tiny(recipe: Recipe, side: int) -> Recipe:
-    return recipe.updated(data=replace(recipe.data, rows=side, cols=side), steps=300, evaluate_images=450)
+    return recipe.updated(rows=side, cols=side, steps=300, evaluate_images=450)
 
 
 def _recipe(setup: Setup) -> Recipe:
@@ -80,7 +79,7 @@ def finetuning(setup: Setup) -> Sequence[MeasuredRow]:
     "is the class token after the last block; the penalty is selected on validation images. Mean and "
     "standard deviation over five random draws.",
 )
-def few_shot(setup: Setup) -> Sequence[MeasuredRow]:
+def few_shot(setup: Setup) -> Iterator[MeasuredRow]:
     """Linear few-shot accuracy."""
     network, (data,) = setup.network("vit", _recipe(setup)), setup.datasets("imagenet-1k")
     options = {"labels": list(SHOTS), "subsets": SUBSETS, "method": "ridge", "pool": "first"}
@@ -88,11 +87,9 @@ def few_shot(setup: Setup) -> Sequence[MeasuredRow]:
     name = f"few-shot-{network.name}-{slug(data)}"
     trial = Probe(name, network, setup.probe_data(network, data), options)
     methods = {"masked patch prediction": "trained", "untrained": "untrained", "raw pixels": "raw pixels"}
-    rows = list[MeasuredRow]()
     for title, method in methods.items():
         reads = {f"{shots} images per class": _low_data_accuracy(method, shots) for shots in SHOTS}
-        rows.append(MeasuredRow(title, data, network, cells_of(trial, reads)))
-    return rows
+        yield MeasuredRow(title, data, network, cells_of(trial, reads))
 
 
 def _low_data_accuracy(method: str, labels_per_class: int) -> Read:

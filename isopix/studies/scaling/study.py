@@ -121,7 +121,6 @@ class ScalingTrial(StudyTrial):
     untrained: bool = False
 
     def measure(self, device: torch.device) -> None:
-        """Train, evaluate on validation images, and probe every layer; validation chooses the layer."""
         recipe, observer = trial_recipe(self.recipe), RunObserver(stop=orphaned)
         lr = recipe.train.optimizer.lr
         trained = train_at_lr(TrainingStart(recipe), lr, self.run, device=device, observer=observer)
@@ -178,8 +177,6 @@ class ScalingStudy(Study[ScalingTrial]):
 
     @classmethod
     def cells(cls, scale: str) -> list[str]:
-        if scale not in SCALES:
-            raise ValueError(f"scaling has no scale '{scale}'; allowed: {', '.join(SCALES)}")
         return list(SCALES[scale].cells)
 
     def trial(self, cell: str, seed: int) -> ScalingTrial:
@@ -192,11 +189,10 @@ class ScalingStudy(Study[ScalingTrial]):
         return ScalingTrial(self.path, cell, recipe, where, self.probe(RIDGE))
 
     def write_up(self) -> ScalingResult:
-        """Fit the laws, draw the figures and write the page, from the trials that are done."""
         results, page = self.results(), self.path / "report.html"
         done = [each for each in results.values() if each.status == "done"]
         pairs = product(dict.fromkeys(each.recipe for each in done), LABELS)
-        profiles = {pair: _profiles(done, *pair) for pair in pairs}
+        profiles = {pair: list(_profiles(done, *pair)) for pair in pairs}
         laws = tuple(fit_law(*pair, own) for pair, own in profiles.items())
         target = registry.find(TARGET)
         cost = {"flops": float(training_flops(target)), "parameters": float(recipe_cost(target).parameters)}
@@ -228,14 +224,12 @@ def _figures(
         yield PageFigure("laws", caption, plot_trends(shown), None)
 
 
-def _profiles(done: Sequence[NetworkOutcome], recipe: str, measure: Measure) -> list[Profile]:
+def _profiles(done: Sequence[NetworkOutcome], recipe: str, measure: Measure) -> Iterator[Profile]:
     own = [each for each in done if each.recipe == recipe]
-    found = []
     for budget in sorted({each.budget for each in own}):
         same = [each for each in own if each.budget == budget]
         rows = [(each.parameters, each.tokens, getattr(each, measure)) for each in same]
-        found.append(Profile(budget, *np.array(rows, dtype=float).T))
-    return found
+        yield Profile(budget, *np.array(rows, dtype=float).T)
 
 
 def _trend(law: ScalingLaw, quantity: str) -> Trend:

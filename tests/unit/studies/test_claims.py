@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from isopix.studies.claims import Contrast, ErrorSource, Estimate, Noise, crossed_estimate, judge
-from isopix.studies.inductive_bias.results import ClaimRecord, ContrastRecord
+from isopix.studies.claims import Contrast, ErrorSource, Estimate, Mean, Noise, crossed_estimate, judge
+from isopix.studies.inductive_bias.results import ClaimRecord
 
 
 def contrast(mean: float, error: float = 1.0, **more: Any) -> Contrast:
     estimate = Estimate(mean, (ErrorSource("seeds", error, 1e6),))
-    return Contrast(ContrastRecord("more", "points", values=(mean,) * 5, **more), estimate)
+    return Contrast("more", "points", Mean(estimate, (mean,) * 5, {}), **more)
 
 
 def with_verdicts(*claims: list[Contrast]) -> list[ClaimRecord]:
