@@ -186,7 +186,7 @@ class TrainingRun:
             return
         best, selecting = step, self._refit_selecting
         if self.early_stopping:
-            saved = find_weights(self.folder.saved.path, (MODEL, CLASSIFIER), (CLASSIFIER,))
+            saved = find_weights(self.folder.saved.path)
             self._load_weights(saved)
             best, selecting = saved.state.step, self._selecting(best=not saved.skipped)
             self._note(step, *saved.skipped)
