@@ -93,7 +93,6 @@ def verb(
 
 
 def _check_paths(arguments: Mapping[str, Any]) -> None:
-    """Raise ValueError for what no record can hold, and for an `out` with a name that is too long."""
     for name, value in (("the current folder", str(Path.cwd())), *arguments.items()):
         require_utf8(name, json.dumps(value, ensure_ascii=False))
     out = Path(arguments.get("out") or "").name

@@ -235,7 +235,6 @@ class TrainingRun:
         return self.early_stopping is not None and self.early_stopping.should_stop
 
     def should_stop(self) -> bool:
-        """Whether a signal, the observer or early stopping ends the run after this step."""
         self.writer.check()
         return self.request.signal is not None or self.observer.stop() or self._patience_exhausted()
 
