@@ -93,7 +93,6 @@ def verb(
 
 
 def _check_paths(arguments: Mapping[str, Any]) -> None:
-    """Raise ValueError for what no record can hold, and for an `out` with a name that is too long."""
     for name, value in (("the current folder", str(Path.cwd())), *arguments.items()):
         require_utf8(name, json.dumps(value, ensure_ascii=False))
     out = Path(arguments.get("out") or "").name
@@ -131,7 +130,9 @@ class _Arguments(Generic[R]):
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> inspect.BoundArguments:
         unknown = {name: value for name, value in kwargs.items() if name not in self.names}
         if unknown and SETTINGS not in self.names:
-            raise TypeError(_unexpected(self.function.__name__, next(iter(unknown)), self.names))
+            name = next(iter(unknown))
+            hint = did_you_mean(name, self.names).rstrip() or f"arguments: {', '.join(self.names)}"
+            raise TypeError(f"{self.function.__name__}() has no argument '{name}'; {hint}")
         given = validated(SETTINGS, Mapping[str, Any], kwargs.get(SETTINGS, {})) | unknown
         kwargs = {name: value for name, value in kwargs.items() if name not in (SETTINGS, *unknown)}
         for name in self.flat.keys() & kwargs.keys():
@@ -246,10 +247,3 @@ def _fields(cls: type, default: object) -> list[inspect.Parameter]:
         inspect.Parameter(each.name, kind, default=getattr(default, each.name), annotation=hints[each.name])
         for each in dataclasses.fields(cls)
     ]
-
-
-def _unexpected(function: str, name: str, known: Sequence[str]) -> str:
-    text = f"{function}() has no argument '{name}'"
-    if hint := did_you_mean(name, known):
-        return f"{text}; {hint.rstrip()}"
-    return f"{text}; arguments: {', '.join(known)}"

@@ -83,21 +83,6 @@ def images_hash(*splits: Split) -> str:
     return state.hexdigest()
 
 
-def missing_classes(
-    data: ImageDataset, trained: Collection[str] | None = None
-) -> dict[SplitName, dict[str, int]]:
-    """Return the images of each split by class, of classes that training, or `trained`, has no image of."""
-    known = training_classes(data) if trained is None else trained
-    if known is None:
-        return {}
-    found: dict[SplitName, dict[str, int]] = {}
-    for name in SPLIT_NAMES[1:]:
-        counts = Counter(filter(None, data.labels_of(getattr(data, name))))
-        missing = {each: counts[each] for each in data.classes if each in counts and each not in known}
-        found |= {name: missing} if missing else {}
-    return found
-
-
 def training_classes(data: ImageDataset) -> set[str] | None:
     """Return the names of the classes that training images have; None without labels."""
     present = {data.classes[label] for label in data.train.present_classes}
@@ -105,14 +90,19 @@ def training_classes(data: ImageDataset) -> set[str] | None:
 
 
 def missing_class_notes(data: ImageDataset, trained: Collection[str] | None = None) -> tuple[str, ...]:
-    """Return a sentence for each split with classes that have no training images, which it names."""
-    notes = []
-    for name, counts in missing_classes(data, trained).items():
-        named = [f"{each} ({count:,})" for each, count in list(counts.items())[:MAX_LISTED]]
-        rest = len(counts) - len(named)
-        images = f"{sum(counts.values()):,} of {len(getattr(data, name)):,} {name} images"
-        notes.append(
-            f"{images} of dataset '{data.name}' are of classes without training images, which no classifier "
-            f"can predict: {', '.join(named)}" + (f" and {rest} more" if rest else "")
-        )
+    """Return a sentence for each split with classes of which training, or `trained`, has no image."""
+    known, notes = training_classes(data) if trained is None else trained, list[str]()
+    if known is None:
+        return ()
+    for name in SPLIT_NAMES[1:]:
+        counts = Counter(filter(None, data.labels_of(getattr(data, name))))
+        missing = {each: counts[each] for each in data.classes if each in counts and each not in known}
+        if missing:
+            named = [f"{each} ({count:,})" for each, count in list(missing.items())[:MAX_LISTED]]
+            rest = len(missing) - len(named)
+            images = f"{sum(missing.values()):,} of {len(getattr(data, name)):,} {name} images"
+            notes.append(
+                f"{images} of dataset '{data.name}' are of classes without training images, which no "
+                f"classifier can predict: {', '.join(named)}" + (f" and {rest} more" if rest else "")
+            )
     return tuple(notes)

@@ -57,11 +57,10 @@ def evaluation_data(
     if data is None:
         require_known_source(settings.source)
     else:
-        own = is_own(settings, data)
-        settings = replace(settings, source=os.fspath(data), limit=None)
-        if not own:
+        if not is_own(settings, data):
             columns: dict[str, Any] = {"label_column": None, "image_column": None, "labels_file": None}
             settings = replace(settings, splits="auto", exclude=(), **columns)
+        settings = replace(settings, source=os.fspath(data), limit=None)
     return replace(
         settings,
         limit=settings.limit if limit is None else limit,
@@ -159,11 +158,8 @@ def select_split(
     return sample_of_each(images, limit), chosen
 
 
-def named_images(
-    loaded: LoadedRun, data: DataLike | None, splits: Mapping[SplitName, Split], settings: Sequence[str] = ()
-) -> list[NamedImage]:
+def named_images(config: DataConfig, splits: Mapping[SplitName, Split]) -> list[NamedImage]:
     """Return the name of each image in its source, also without the folder of all."""
-    config = evaluation_data(loaded, data).updated(settings)
     names = {name: image_names(config, each) for name, each in splits.items()}
     found = [(split, i, each) for split, own in names.items() for i, each in enumerate(own)]
     return [
@@ -188,7 +184,7 @@ def named_splits(
     if not splits:
         raise ValueError(f"dataset '{dataset.name}' has no images of {split or 'any'} split")
     source = evaluation_data(loaded, data).updated(settings)
-    return NamedSplits(dataset, splits, named_images(loaded, data, splits, settings), source)
+    return NamedSplits(dataset, splits, named_images(source, splits), source)
 
 
 def prompt_images(

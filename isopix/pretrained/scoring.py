@@ -12,7 +12,7 @@ from isopix.analysis.scores import ScoreConfig, code_nats, score_images, summari
 from isopix.core.choices import SplitName
 from isopix.data.splits import Split
 from isopix.plots.images import MappedImages, png_bytes, surprise_grid
-from isopix.pretrained.images import DataLike, named_images, select_split
+from isopix.pretrained.images import DataLike, evaluation_data, named_images, select_split
 from isopix.runs.load import LoadedRun
 from isopix.storage.arrays import npz_bytes
 from isopix.storage.atomic import replace_file, write_csv
@@ -35,7 +35,7 @@ def score_split(
         raise ValueError(f"dataset '{dataset.name}' has no {chosen} images to score")
     scores = score_images(loaded.model, images.images, config)
     shown = [name for name in (next(iter(scores)), "bits_per_dim") if name in scores]
-    names = named_images(loaded, source, {chosen: images})
+    names = named_images(evaluation_data(loaded, source), {chosen: images})
     measured = loaded.measure(dataset, chosen)
     measured = replace(measured, warnings=(*measured.warnings, *_seen_warning(loaded, images)))
     return ScoreResult(

@@ -130,7 +130,7 @@ class LoadedRun:
 @float32_default()
 def load_run(path: Path, *, device: torch.device) -> LoadedRun:
     """Return the network of a checkpoint or of a run: its best checkpoint, or the newest intact one."""
-    saved = find_weights(path, (MODEL, CLASSIFIER), (CLASSIFIER,))
+    saved = find_weights(path)
     head = saved.class_head()
     return LoadedRun(
         saved.recipe,
@@ -154,13 +154,13 @@ def _most_frequent_codes(path: Path) -> tuple[int, ...]:
     return ()
 
 
-def find_weights(path: Path, groups: Collection[str] | None, optional: Collection[str] = ()) -> SavedRun:
+def find_weights(path: Path) -> SavedRun:
     """Return the best weights of a run that selects them (or, noted, its newest); else `find_checkpoint`."""
-    best = RunFolder(path).best
+    groups = (MODEL, CLASSIFIER), (CLASSIFIER,)  # and those that a run may lack
     try:
-        return typed(checkpoint.load_checkpoint(best, groups, optional))
+        return typed(checkpoint.load_checkpoint(RunFolder(path).best, *groups))
     except DamagedCheckpointError as error:
-        saved = find_checkpoint(path, groups, optional)
+        saved = find_checkpoint(path, *groups)
         if not saved.recipe.selects_step or (path / MANIFEST).is_file():
             return saved
         used = f"{error}; the weights of step {saved.state.step} are used, which validation did not choose"

@@ -12,13 +12,12 @@ from isopix.core.config import from_dict
 from isopix.core.progress import announce, track
 from isopix.core.signals import Interrupted
 from isopix.data.dataset import DataConfig, ImageDataset
-from isopix.data.measurement import majority_baseline
 from isopix.probing.config import FewLabelsConfig
 from isopix.probing.results import FewLabels
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.recipes.results import SEARCH
-from isopix.runs.load import LoadedRun, find_checkpoint
+from isopix.runs.load import find_checkpoint
 from isopix.runs.pretrain import require_validation, training_data
 from isopix.runs.results import LR_SEARCH, LRSearchResult, LRTrial, TrialStatus, best_trial, worsened
 from isopix.runs.resume import Select, folder_of_runs, train_or_resume
@@ -252,12 +251,6 @@ def finetune_low_data(
             )
             results.append(few)
     return tuple(results)
-
-
-def low_data_measurement(loaded: LoadedRun, images: ImageDataset) -> Measurement:
-    """Return the record of test errors with few labels."""
-    selection = f"layer and L2 penalty chosen on {len(images.validation):,} validation images"
-    return replace(loaded.measure(images, "test"), selection=selection, baselines=majority_baseline(images))
 
 
 def _test_record(folder: RunFolder) -> Record:

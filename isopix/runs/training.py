@@ -186,7 +186,7 @@ class TrainingRun:
             return
         best, selecting = step, self._refit_selecting
         if self.early_stopping:
-            saved = find_weights(self.folder.saved.path, (MODEL, CLASSIFIER), (CLASSIFIER,))
+            saved = find_weights(self.folder.saved.path)
             self._load_weights(saved)
             best, selecting = saved.state.step, self._selecting(best=not saved.skipped)
             self._note(step, *saved.skipped)
@@ -235,7 +235,6 @@ class TrainingRun:
         return self.early_stopping is not None and self.early_stopping.should_stop
 
     def should_stop(self) -> bool:
-        """Whether a signal, the observer or early stopping ends the run after this step."""
         self.writer.check()
         return self.request.signal is not None or self.observer.stop() or self._patience_exhausted()
 

@@ -169,7 +169,6 @@ class Result:
         return "".join([*shown, *(each.html() for each in self.tables())])
 
     def _shown(self) -> list[bytes]:
-        """Return the PNG files that a notebook shows: the figures, or the pictures that were written."""
         figures = [_png(figure) for _, figure in self.figures()]
         return figures or [each.read_bytes() for each in self.pictures]
 

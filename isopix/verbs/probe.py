@@ -131,15 +131,17 @@ def _with_few_labels(
     precision: "Chosen",
 ) -> LowDataResult:
     from isopix.core.config import to_dict
+    from isopix.data.measurement import majority_baseline
     from isopix.pretrained.images import labels_warning
     from isopix.probing.low_data import probe_low_data, without_small_penalties
     from isopix.recipes.published import LOW_DATA
-    from isopix.runs.series import low_data_measurement
 
     method, seed = without_small_penalties(method), loaded.recipe.data.seed
     sources = loaded.feature_sources(images, config, precision)
     results = probe_low_data(sources, images, few, method, seed=seed, device=loaded.network.device)
-    measurement = low_data_measurement(loaded, images)
+    selection = f"layer and L2 penalty chosen on {len(images.validation):,} validation images"
+    measured, baselines = loaded.measure(images, "test"), majority_baseline(images)
+    measurement = replace(measured, selection=selection, baselines=baselines)
     return LowDataResult(
         data=images.name,
         step=loaded.step,

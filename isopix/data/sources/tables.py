@@ -145,7 +145,6 @@ def _class_names(table: ColumnTable, column: str | None) -> tuple[str, ...]:
 
 
 def _image_column(table: ColumnTable, config: DataConfig) -> str:
-    """Return the column of images: that of the settings, or the first one of {bytes, ...}."""
     images = [each.name for each in table.schema if pa.types.is_struct(each.type) and _has_bytes(each.type)]
     wanted = config.image_column
     if not images or (wanted and wanted not in images):

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from isopix.data.dataset import DataConfig
-from isopix.data.measurement import measurement_of, missing_classes
+from isopix.data.measurement import measurement_of, missing_class_notes
 from isopix.data.sources.base import Source, find_reader
 from tests.unit.data.conftest import Draw
 from tests.unit.data.refusal import refusal
@@ -171,7 +171,7 @@ def test_images_without_a_label_are_pre_trained_on_and_left_out_where_labels_are
         assert after.available == len(before)
         assert images.labels_of(before).count(None) == len(before) - len(after)
     assert measurement_of(images, "test").classes == {"train": 2, "validation": 2, "test": 2}
-    assert missing_classes(images) == {}
+    assert missing_class_notes(images) == ()
     assert len(load(tmp_path, holdout=0.2, labels_per_class=2).train) == 4
 
 

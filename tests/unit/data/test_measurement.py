@@ -12,7 +12,6 @@ from isopix.data.measurement import (
     majority_baseline,
     measurement_of,
     missing_class_notes,
-    missing_classes,
 )
 from isopix.data.splits import Split
 from isopix.storage.result import Measurement
@@ -70,8 +69,8 @@ def test_numbers_can_be_compared_if_what_matters_is_the_same(
 
 def test_classes_without_training_images_are_counted_and_named() -> None:
     data = dataset([0, 1, 1], [1, 2, 2])
-    assert missing_classes(data) == {"test": {"owl": 2}}
-    assert missing_classes(data, trained=("owl", "dog")) == {"validation": {"cat": 1}}
-    [note] = missing_class_notes(data)
-    assert note.endswith("without training images, which no classifier can predict: owl (2)")
-    assert missing_classes(replace(data, test=Split(data.train.images))) == {}
+    reason = "are of classes without training images, which no classifier can predict"
+    assert missing_class_notes(data) == (f"2 of 3 test images of dataset 'pets' {reason}: owl (2)",)
+    [other] = missing_class_notes(data, trained=("owl", "dog"))
+    assert other == f"1 of 2 validation images of dataset 'pets' {reason}: cat (1)"
+    assert missing_class_notes(replace(data, test=Split(data.train.images))) == ()
