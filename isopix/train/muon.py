@@ -8,7 +8,6 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from isopix.core.choices import PositiveNumber
-from isopix.core.device import native_precision
 from isopix.core.registry import register
 from isopix.train.config import Adam, DecayRate, NamedParameter, OptimizerSpec
 
@@ -65,7 +64,7 @@ class MuonWithAdam(torch.optim.Optimizer):
 
 
 class MatrixMuon(torch.optim.Muon):
-    """PyTorch's Muon without weight decay, in fp32 on devices that emulate its bf16."""
+    """PyTorch's Muon without weight decay, in fp32 on CPUs, of which many emulate its bf16."""
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
@@ -84,7 +83,7 @@ class MatrixMuon(torch.optim.Muon):
 def orthogonalized(matrix: Float[Tensor, "out in"]) -> Float[Tensor, "out in"]:
     """Return the matrix with singular values near 1: five Newton-Schulz iterations (Jordan et al. 2024)."""
     rows, columns = matrix.shape
-    dtype = torch.bfloat16 if native_precision(matrix.device) == "bf16" else torch.float32
+    dtype = torch.float32 if matrix.is_cpu else torch.bfloat16
     wide = (matrix.T if rows > columns else matrix).to(dtype)
     wide = wide / wide.norm().clamp(min=1e-7)
     for _ in range(5):

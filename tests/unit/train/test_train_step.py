@@ -8,7 +8,6 @@ import pytest
 import torch
 from torch import nn
 
-from isopix.core.device import native_precision
 from isopix.core.random import generator
 from isopix.objectives.base import TrainingBatch
 from isopix.storage import checkpoint
@@ -201,8 +200,7 @@ def test_adam_weight_decay_is_berts() -> None:
 
 def test_muon_updates_the_matrices_of_blocks_and_adam_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     """As PyTorch's two optimizers do one after the other, each with a rate of its own, also by layer."""
-    if native_precision(torch.device("cpu")) == "fp32":
-        monkeypatch.setattr(torch.Tensor, "bfloat16", torch.Tensor.float)
+    monkeypatch.setattr(torch.Tensor, "bfloat16", torch.Tensor.float)  # in PyTorch's iterations
     one, other = make_step(optimizer=Muon()), make_step()
     matrices, rest = [], []
     for name, each in other.task.module.named_parameters():
