@@ -1,6 +1,6 @@
 """Ablation of the modern recipe: each part alone added to the faithful one, each left out of the whole.
 
-python bench/ablation.py --data cifar10 --out bench/results/ablation.json      # nine hours of two cores
+python bench/ablation.py --data cifar10 --out bench/results/ablation.json      # 14 hours of two cores
 python bench/ablation.py --data cifar10 --out ablation.json --only faithful modern --seeds 1 --minutes 50
 
 Every run is recorded as it ends, and the same command trains those that are missing; one that was stopped

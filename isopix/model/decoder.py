@@ -53,8 +53,8 @@ class DecoderMaskingSpec(MaskingSpec):
 
 @register("prefix", "prefix attention")
 class PrefixMaskingSpec(MaskingSpec):
-    """Nothing is hidden: positions see all before a prefix's end, and beyond it those not after themselves;
-    without a mask, all. MLPs predict from each position alone (AIM, El-Nouby et al. 2024, section 3.2).
+    """No position is masked: each attends to the prefix and to all positions up to its own; without a mask,
+    attention is bidirectional. MLPs predict from each position alone (AIM, El-Nouby et al. 2024).
     """
 
     head_depth: Depth = 12
@@ -69,7 +69,7 @@ class PrefixMaskingSpec(MaskingSpec):
         return self.head_width
 
     def build_decoder(self, block: BlockSpec, grid: Grid, width: int) -> "MLPHead":
-        return MLPHead(self, _transformer(block, self), width)
+        return MLPHead(self, _transformer(block, self), grid, width)
 
     def decoder_flops(self, block: BlockSpec, grid: Grid, width: int) -> int:
         mlps = self.head_depth * _transformer(block, self).mlp.flops_per_token(self.head_width)
@@ -90,15 +90,16 @@ class MLPHead(nn.Module):
 
         def __call__(self, tokens: HiddenState, mask: Mask) -> HeadInput: ...
 
-    def __init__(self, spec: PrefixMaskingSpec, block: TransformerSpec, width: int):
+    def __init__(self, spec: PrefixMaskingSpec, block: TransformerSpec, grid: Grid, width: int):
         super().__init__()
         self.embed = nn.Linear(width, spec.head_width)
+        self.positions = SinCosPositionEmbeddingSpec().build(grid, spec.head_width)
         self.layers = nn.ModuleList(ResidualMLP(block, spec.head_width) for _ in range(spec.head_depth))
         self.norm = block.norm.build(spec.head_width)
 
     def forward(self, tokens: HiddenState, mask: Mask) -> HeadInput:
         """Return what the head reads at every position."""
-        tokens = self.embed(tokens)
+        tokens = self.positions(self.embed(tokens))
         for layer in self.layers:
             tokens = layer(tokens)
         return self.norm(tokens)
@@ -131,10 +132,9 @@ class Decoder(nn.Module):
         """Return what the head reads at every position; `tokens` may have a class token before them."""
         tokens = self.embed(tokens)
         prefix, visible = tokens.tensor_split([tokens.shape[1] - mask.shape[1]], 1)
-        hidden = mask.any(-1, keepdim=True)
-        tokens = torch.cat(
-            [prefix, self.positions(torch.where(hidden, self.token.to(tokens.dtype), visible))], 1
-        )
+        masked = mask.any(-1, keepdim=True)
+        decoded = self.positions(torch.where(masked, self.token.to(tokens.dtype), visible))
+        tokens = torch.cat([prefix, decoded], 1)
         for block in self.blocks:
             tokens = block(tokens)
         return self.norm(tokens)[:, prefix.shape[1] :]

@@ -68,8 +68,8 @@ class ModelSpec:
     block: BlockSpec = field(default_factory=TransformerSpec)
     """Block of the network."""
     attention_rows: Size | None = None
-    """Rows of positions that causal attention sees in all blocks but the middle one, its own included; null:
-    all.
+    """Rows of positions that causal attention covers in all blocks but the middle one, its own included;
+    null: all.
     """
     drop_path: Dropout = 0.0
     """Stochastic depth: probability of dropping the branches of the last block for an image; it increases

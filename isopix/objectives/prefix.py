@@ -1,4 +1,4 @@
-"""Next-patch prediction after a random prefix, of which every position sees all."""
+"""Next-patch prediction after a random prefix, to which all positions attend."""
 
 from typing import ClassVar
 
@@ -13,15 +13,15 @@ from isopix.objectives.base import ObjectiveSpec, TrainingBatch
 
 @register("prefix", "next patch after a prefix")
 class Prefix(ObjectiveSpec):
-    """The codes of each position after a prefix, from all before it (AIM, El-Nouby et al. 2024, section 3.2).
+    """The codes of each position after a prefix, from all before it (AIM, El-Nouby et al. 2024).
 
-    The length of the prefix is uniform between 1 and N - 1 for each image. Features see all positions.
+    The length of the prefix is uniform between 1 and N - 1 for each image. Features are bidirectional.
     """
 
     predicts_next: ClassVar[bool] = True
 
     corruption: PrefixMaskingSpec = PrefixMaskingSpec()
-    """What a position sees, and the head's MLPs."""
+    """What a position attends to, and the head's MLPs."""
 
     def check_grid(self, grid: Grid) -> None:
         if grid.positions < 2:

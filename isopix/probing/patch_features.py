@@ -46,9 +46,8 @@ class PatchFeatures(FeatureSource):
         """Fit whitening and `count` filters to random patches of images."""
         draw = generator(seed, "patches")
         chosen = torch.randperm(len(images), generator=draw)[: -(-num_patches // 100)]
-        every = patches(images[chosen.sort().values])
-        some = torch.randint(every.shape[1], (len(every), -(-num_patches // len(every))), generator=draw)
-        found = torch.take_along_dim(every, some[..., None], 1).flatten(0, 1)[:num_patches].double()
+        batches, each = image_batches(images[chosen.sort().values], BATCH), -(-num_patches // len(chosen))
+        found = torch.cat([_drawn(patches(batch), each, draw) for batch in batches])[:num_patches].double()
         mean = found.mean(0)
         scales, directions = torch.linalg.eigh(torch.cov(found.T))
         whitening = directions / (scales + ZCA).sqrt() @ directions.T
@@ -89,6 +88,12 @@ def patches(images: Images) -> Patches:
     found = F.unfold(images.float(), SIDE).mT
     variance, mean = torch.var_mean(found, -1, keepdim=True)
     return (found - mean) / (variance + CONTRAST).sqrt()
+
+
+def _drawn(every: Patches, count: int, draw: torch.Generator) -> Float[Tensor, "n P"]:
+    """Return `count` random patches of each image."""
+    some = torch.randint(every.shape[1], (len(every), count, 1), generator=draw)
+    return torch.take_along_dim(every, some, 1).flatten(0, 1)
 
 
 def _centers(white: Float[Tensor, "n P"], count: int, seed: int) -> Float[Tensor, "K P"]:

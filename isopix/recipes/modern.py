@@ -1,12 +1,12 @@
-"""Image GPT's objective, codec and data with the parts and optimizers of later years.
+"""Image GPT's objective, codec and data with newer components and Muon.
 
 Command:  isopix pretrain modern.tiny --data cifar10 --out runs/modern
           isopix pretrain modern.small --data cifar10 --out runs/modern-small
 
-Differences from `igpt.tiny`: colors whose embeddings start by their distances; a causal convolution of the
-embeddings; rotary position embeddings in two dimensions; attention to three rows in all blocks but one;
-Muon with Adam for embeddings, head and norms; a constant learning rate with a linear end; branches that start
-at zero.
+Differences from `igpt.tiny`: embeddings that start closer for similar colors (random Fourier features); a
+causal depthwise convolution of them; rotary position embeddings in two dimensions; attention to three rows in
+all blocks but the middle one; Muon with Adam for embeddings, head and norms; a constant learning rate with a
+linear end; residual branches that start at zero.
 """
 
 from isopix.model.blocks.transformer import TransformerSpec
@@ -20,7 +20,7 @@ from isopix.train.muon import Muon
 
 
 def tiny() -> Recipe:
-    """Autoregressive, 32x32: igpt.tiny with the parts of later years."""
+    """Autoregressive, 32x32: igpt.tiny with newer components."""
     return _modern("modern.tiny", depth=4, width=128, heads=2)
 
 

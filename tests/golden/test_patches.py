@@ -25,6 +25,7 @@ from tests.golden.test_vit import SIZES, pixel_values, saved
 from tests.golden.vits import images, randomized
 
 transformers = pytest.importorskip("transformers", reason="the reference is in the extra bench")
+modeling_vit_mae = pytest.importorskip("transformers.models.vit_mae.modeling_vit_mae")
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 PLAIN = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3}  # pixels in [-1, 1], as our targets
@@ -161,6 +162,8 @@ def test_the_loss_of_next_patches_after_a_prefix() -> None:
                 tokens = layer(tokens, src_mask=blocked)
             mlps = backbone.decoder
             tokens = nn.functional.linear(backbone.norm(tokens), mlps.embed.weight, mlps.embed.bias)
+            sines = modeling_vit_mae.build_2d_sinusoidal_position_embedding(4, 4, 24).view(4, 4, 24)
+            tokens = tokens + sines.transpose(0, 1).reshape(16, 24)  # columns first, as MAE's code
             for layer in mlps.layers:
                 tokens = residual_mlp(layer.norm, layer.mlp, tokens)
             predicted = nn.functional.linear(mlps.norm(tokens), network.head.project.weight)[0]

@@ -2,7 +2,7 @@
 
 Contrasts are positive if the claim is true; all seeds are trained before it is evaluated. Pixel models see
 16 x 16 pixels; their learning rate is the best of five of the ablation (`bench/results`), which is of the
-autoregressive objective alone, and a tenth of it in fine-tuning; models of patches have that of their recipe.
+autoregressive objective alone; fine-tuning uses a tenth of it, patch models the rate of their recipe.
 """
 
 import time
@@ -139,7 +139,7 @@ def equal(found: Found) -> dict[str, float]:
     return {text.format("−"): CLOSE - difference, text.format("+"): CLOSE + difference}
 
 
-@claim("igpt", "table 4", "few labels")
+@claim("igpt", "labels of table 4", "few labels")
 def few_labels(found: Found) -> dict[str, float]:
     """With few labels, features are better than raw pixels."""
     values = {}
@@ -165,7 +165,7 @@ def targets(found: Found) -> dict[str, float]:
 
 @claim("patchformer", "table 1", *(f"{name} {each}" for each in FRACTIONS for name in ("ar", "scratch")))
 def from_scratch(found: Found) -> dict[str, float]:
-    """With few labels, pre-training is better than training from scratch."""
+    """With few labels, pre-training (here igpt.tiny) is better than training from scratch."""
     return {
         f"pre-trained − from scratch, {each} of the labels": _tested(found, f"ar {each}", f"scratch {each}")
         for each in FRACTIONS

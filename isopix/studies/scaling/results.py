@@ -116,11 +116,11 @@ class ScalingResult(TrialsResult):
                 own = [each for each in done if (each.recipe, each.size) == (recipe, size)]
                 cells = [_cell([each for each in own if each.budget == budget]) for budget in budgets]
                 rows.append((size, f"{own[0].parameters:,}", *cells))
-            caption = f"{recipe}: validation loss (nats per pixel, ± std over seeds) and probe accuracy (%)"
+            caption = f"{recipe}: validation loss (nats per pixel), probe accuracy (%); mean ± std of seeds"
             yield Table(caption, columns, rows)
 
     def _optima(self) -> Table:
-        columns = ["", "FLOPs", "parameters (95% CI)", "tokens a parameter", "loss or error (95% CI)", ""]
+        columns = ["", "FLOPs", "parameters (95% CI)", "tokens per parameter", "loss or error (95% CI)", ""]
         rows = []
         for law in self.laws:
             for each in law.optima:
@@ -148,8 +148,8 @@ class ScalingResult(TrialsResult):
         size, value = (law.laws[name].at(flops) for name in ("parameters", "value"))
         return (
             f"{law.name}: for the {flops:.2g} FLOPs of igpt.s the law gives {size:.2g} parameters "
-            f"(igpt.s: {own:.2g}) and {law.measure} {value:.2g}; no evidence reaches that far: they are "
-            f"{flops / law.largest.budget:.2g} times the largest budget, and of other images"
+            f"(igpt.s: {own:.2g}) and {law.measure} {value:.2g}: an extrapolation to "
+            f"{flops / law.largest.budget:.2g} times the largest budget and to other images"
         )
 
 
@@ -183,7 +183,7 @@ class SpeedResult(TrialsResult):
     texts: Mapping[str, str] = field(default_factory=dict)
 
     def tables(self) -> list[Table]:
-        columns = ["record", "", "FLOPs", "minutes", "÷ before", "probe (%)", "untrained", "seeds", "target"]
+        columns = "record", "", "FLOPs", "minutes", "÷ previous", "probe (%)", "untrained", "seeds", "target"
         rows, before = list[tuple[str, ...]](), 0.0
         for name, text in self.texts.items():
             planned = [each for key, each in self.trials.items() if key.partition("-seed-")[0] == name]
@@ -207,5 +207,5 @@ class SpeedResult(TrialsResult):
 def _cell(same: list[NetworkOutcome]) -> str:
     if not same:
         return ""
-    accuracy = 100 * mean(1 - each.error for each in same)
-    return f"{mean_and_std([each.loss for each in same], '.3f')}, {accuracy:.1f}"
+    accuracies = [100 * (1 - each.error) for each in same]
+    return f"{mean_and_std([each.loss for each in same], '.3f')}, {mean_and_std(accuracies, '.1f')}"
