@@ -3,10 +3,10 @@
 Command:  isopix pretrain modern.tiny --data cifar10 --out runs/modern
           isopix pretrain modern.small --data cifar10 --out runs/modern-small
 
-Differences from `igpt.tiny`: embeddings that start closer for similar colors (random Fourier features); a
-causal depthwise convolution of them; rotary position embeddings in two dimensions; attention to three rows in
-all blocks but the middle one; Muon with Adam for embeddings, head and norms; a constant learning rate with a
-linear end; residual branches that start at zero.
+Differences from `igpt.tiny`: embeddings that start closer for similar colors; a causal depthwise convolution
+of them; rotary position embeddings in two dimensions; attention to three rows in all blocks but the middle
+one; Muon with Adam for embeddings, head and norms; a learning rate with a linear end; residual branches that
+start at zero.
 """
 
 from isopix.model.blocks.transformer import TransformerSpec

@@ -2,9 +2,9 @@
 
 Command:  isopix pretrain patches.mae --data cifar10 --out runs/mae   (or simmim, aim, denoising)
 
-A Vision Transformer of 4 blocks of width 128 on 8 x 8 patches of 4 x 4 pixels. Masks, targets, AdamW's betas
-and weight decay are the papers' (denoising has MAE's optimizer); sizes, steps and learning rate are ours, as
-are fixed position embeddings in SimMIM and no class token in MAE.
+A Vision Transformer of 4 blocks of width 128 on 8 x 8 patches of 4 x 4 pixels. Masks, targets, betas and
+weight decay are the papers' (those of denoising MAE's); sizes, steps and learning rate are ours, as are fixed
+position embeddings in SimMIM and no class token in MAE.
 """
 
 from isopix.codecs.patches import FullPatchSpec
@@ -37,7 +37,7 @@ def mae() -> Recipe:
 
 
 def simmim() -> Recipe:
-    """SimMIM (Xie et al. 2022): 60% of the squares of 2 x 2 patches replaced by a mask token, L1 error."""
+    """SimMIM (Xie et al. 2022): 60% of squares of 2 x 2 patches replaced by a mask token, absolute error."""
     objective = Masked(mask=BlockMask(ratio=0.6), corruption=MaskTokenMaskingSpec())
     return _patches("simmim", objective, RegressionHeadSpec(error="absolute"), beta2=0.999)
 

@@ -35,8 +35,8 @@ def claims(
 ) -> ClaimsResult:
     """List the claims and numbers of the papers: published, measured here, and whether they hold.
 
-    Measured numbers are read from run folders, never typed. With --budget, networks are trained for the
-    claims that are not decided, the cheapest first; the same command continues.
+    Measured numbers are read from run folders, never typed. With --budget, networks are trained, those of
+    the cheapest unfinished claim first; the same command continues.
 
     Example: isopix claims --runs results --budget 30m
     """

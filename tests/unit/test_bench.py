@@ -110,7 +110,7 @@ def test_rows_of_an_ablation_have_tuned_runs_and_are_compared_seed_by_seed() -> 
     assert f"| modern | 2.933 ± 0.153 | -0.300 ± {half:.3f} |" in text
     assert "| faithful | 3.233 ± 0.153 |" in text
     # From 3.933 at step 200 to 2.933 at step 400, 3.233 is reached at step 340.
-    assert "with 85% of its FLOPs" in text
+    assert "with 85% of faithful's FLOPs" in text
 
 
 def test_minutes_to_a_loss_are_those_of_the_shortest_schedule_that_ends_there() -> None:
