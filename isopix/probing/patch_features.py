@@ -46,7 +46,8 @@ class PatchFeatures(FeatureSource):
         """Fit whitening and `count` filters to random patches of images."""
         draw = generator(seed, "patches")
         chosen = torch.randperm(len(images), generator=draw)[: -(-num_patches // 100)]
-        batches, each = image_batches(images[chosen.sort().values], BATCH), -(-num_patches // len(chosen))
+        each = -(-num_patches // len(chosen))
+        batches = image_batches(images[chosen.sort().values], BATCH)
         found = torch.cat([_drawn(patches(batch), each, draw) for batch in batches])[:num_patches].double()
         mean = found.mean(0)
         scales, directions = torch.linalg.eigh(torch.cov(found.T))

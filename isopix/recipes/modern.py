@@ -5,7 +5,7 @@ Command:  isopix pretrain modern.tiny --data cifar10 --out runs/modern
 
 Differences from `igpt.tiny`: embeddings that start closer for similar colors; a causal depthwise convolution
 of them; rotary position embeddings in two dimensions; attention to three rows in all blocks but the middle
-one; Muon for the matrices of blocks; a linear end of the learning rate; residual branches that start at zero.
+one; Muon; a linear end of the learning rate; residual branches that start at zero.
 """
 
 from isopix.model.blocks.transformer import TransformerSpec
