@@ -102,8 +102,11 @@ def crossing_of_ends(found: dict[str, Any]) -> tuple[float, float, float | None]
 def note(found: dict[str, Any]) -> str:
     ends = {end: of_row(found["runs"], end) for end in ENDS}
     first, (loss, whole, crossed) = ends["faithful"][0], crossing_of_ends(found)
-    part = "does not reach" if crossed is None else f"reaches with {crossed / whole:.0%} of faithful's FLOPs"
-    images, rates = first["probe"]["num_images"], (f"{each[0]['lr']:g} ({end})" for end, each in ends.items())
+    part = "at no step" if crossed is None else f"with {crossed / whole:.0%} of faithful's FLOPs"
+    images, tried = first["probe"]["num_images"], {end: set[float]() for end in ENDS}
+    for each in (each for each in found["runs"].values() if each["row"] in ENDS):
+        tried[each["row"]].add(each["lr"])
+    rates = (f"{each[0]['lr']:g} ({end}, best of {len(tried[end])})" for end, each in ends.items())
     larger = [
         f"{row}: {' '.join(runs[0]['settings'])}, {runs[0]['steps']:,} steps, {count_of(len(runs), 'seed')}"
         for row, runs in by_row(found).items()
@@ -114,10 +117,10 @@ def note(found: dict[str, Any]) -> str:
         *larger,
         f"mean ± std over {seeds(found)}, and 95% intervals of paired differences from the row's end, "
         "not adjusted for the number of rows",
-        f"learning rates {', '.join(rates)}, of five and six by the validation loss of seed 0",
+        f"learning rates {', '.join(rates)} by the validation loss of seed 0",
         f"probe of {images['train']:,} training and {images['test']:,} test images, layer by validation",
         f"training on {found['device']}, isopix {found['isopix']}",
-        f"inside its run, modern {part} faithful's last validation loss, {loss:.3f}",
+        f"inside its run, modern reaches faithful's last validation loss, {loss:.3f}, {part}",
     )
     return "; ".join(facts)
 

@@ -24,7 +24,7 @@ from study_table import simulation, study_blocks, study_claims, study_difference
 from time_to_quality import time_to_quality
 
 from isopix.core.text import count_of, mean_and_std
-from isopix.studies.papers.claims import CLAIMS, evaluated, read_claims
+from isopix.studies.papers.claims import CLAIMS, TARGETS, evaluated, read_claims
 from isopix.studies.papers.results import ClaimsResult
 from isopix.studies.scaling.results import ScalingResult
 
@@ -53,10 +53,20 @@ def render(page: Path) -> str:
 
 
 def claims() -> str:
-    """Return the verdicts on claims of the papers."""
-    found = evaluated(CLAIMS, read_claims(RESULTS / "claims", "cifar10"))
-    result = ClaimsResult(folder="bench/results/claims", claims=tuple(found), studies={}, numbers=())
-    return result.tables()[0].markdown() + "\n"
+    """Return the verdicts on claims of the papers, and the accuracies of the targets of masked patches."""
+    seeds = read_claims(RESULTS / "claims", "cifar10")
+    found = tuple(evaluated(CLAIMS, seeds))
+    result = ClaimsResult(folder="bench/results/claims", claims=found, studies={}, numbers=())
+    probes = {target: [each[f"{target} probe"] for each in seeds] for target in TARGETS}
+    values = {target: [each.best.test_accuracy for each in own] for target, own in probes.items()}
+    first = probes["pixels"][0].measurement
+    untrained = [each.measurement.baselines["untrained"] for own in probes.values() for each in own]
+    shown = {**values, "untrained": untrained, "raw pixels": [first.baselines["raw pixels"]]}
+    accuracies = ", ".join(f"{name} {mean_and_std(each)}" for name, each in shown.items())
+    counts = f"{first.fitted_images:,} training and {first.images:,} test images, {first.selection}"
+    return (
+        f"{result.tables()[0].markdown()}\n\nTest accuracy of the targets' probes: {accuracies}; {counts}.\n"
+    )
 
 
 def scaling() -> str:

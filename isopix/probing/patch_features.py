@@ -92,7 +92,7 @@ def patches(images: Images) -> Patches:
 
 
 def _drawn(every: Patches, count: int, draw: torch.Generator) -> Float[Tensor, "n P"]:
-    """Return `count` random patches of each image."""
+    """Draw `count` patches of each image."""
     some = torch.randint(every.shape[1], (len(every), count, 1), generator=draw)
     return torch.take_along_dim(every, some, 1).flatten(0, 1)
 

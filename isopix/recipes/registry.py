@@ -225,7 +225,7 @@ def with_colors_of_file(recipe: Recipe, given: Collection[str]) -> Recipe:
 
 
 def affordable_evaluation(recipe: Recipe, given: Collection[str]) -> dict[str, int]:
-    """Return fewer evaluation images by setting, at least 64, if they take over a tenth of the run."""
+    """Return fewer evaluation images by setting, at least 64, if they take over a fifth of the run."""
     config = recipe.train
     passes = EVALUATION_SHARE / (1 - EVALUATION_SHARE) * TRAINING_PASSES * config.steps * config.batch_size
     evaluations = 2 + (config.steps - 1) // config.evaluate_every  # the first and the last, too

@@ -64,11 +64,11 @@ class MuonWithAdam(torch.optim.Optimizer):
 
 
 class MatrixMuon(torch.optim.Muon):
-    """PyTorch's Muon without weight decay, in fp32 on CPUs, of which many emulate its bf16."""
+    """PyTorch's Muon without weight decay, in fp32 on CPUs: many emulate bf16."""
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
-        """Update all matrices that have a gradient."""
+        """Update the matrices with gradients."""
         for group in self.param_groups:
             for matrix in (each for each in group["params"] if each.grad is not None):
                 state, momentum = self.state[matrix], group["momentum"]
@@ -81,7 +81,7 @@ class MatrixMuon(torch.optim.Muon):
 
 
 def orthogonalized(matrix: Float[Tensor, "out in"]) -> Float[Tensor, "out in"]:
-    """Return the matrix with singular values near 1: five Newton-Schulz iterations (Jordan et al. 2024)."""
+    """Return the matrix with singular values near 1: five Newton-Schulz steps (Jordan et al. 2024)."""
     rows, columns = matrix.shape
     dtype = torch.float32 if matrix.is_cpu else torch.bfloat16
     wide = (matrix.T if rows > columns else matrix).to(dtype)

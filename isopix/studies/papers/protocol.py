@@ -87,7 +87,7 @@ def absolute(data: str | Path | None) -> str | None:
 
 
 def existing_runs(words: Sequence[str]) -> dict[str, str]:
-    """Return the absolute paths of `NAME=RUN` by name."""
+    """Return the absolute paths of `NAME=RUN` by name. Raises ValueError for others."""
     pairs = {name: path for name, _, path in (word.partition("=") for word in words)}
     if missing := next((word for word in words if "=" not in word), None):
         raise ValueError(f"pretrained is '{missing}'; write NAME=RUN, as in igpt-l=runs/igpt-l")
